@@ -16,7 +16,17 @@ import sys
 from needs import Missing
 
 GROUPS = {
-    "local": ("loading", "start", "step", "capture", "logs", "follow_logs", "log_pages", "where"),
+    "local": (
+        "loading",
+        "start",
+        "step",
+        "capture",
+        "logs",
+        "follow_logs",
+        "log_pages",
+        "where",
+        "where_pods",
+    ),
     "face": ("face_start", "face_log", "face_live", "face_jobs", "face_others"),
     "cluster": (
         "cluster_start",

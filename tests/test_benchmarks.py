@@ -13,7 +13,7 @@ from smoke import BENCHMARKS, smoke
 
 pytestmark = pytest.mark.timeout(240)
 
-QUICK = ("loading", "capture", "follow_logs", "log_pages")
+QUICK = ("loading", "capture", "follow_logs", "log_pages", "where_pods")
 LOCAL = ("start", "step", "logs", "where")
 FACE = ("face_start", "face_log", "face_live", "face_jobs", "face_others")
 CLUSTER = (

@@ -460,6 +460,16 @@ class Backend(ABC):
         """
         raise UsageError(say.CANNOT_SUSPEND(backend=self.name, job=directory.path.name))
 
+    def take_over(self, directory: JobDir) -> None:
+        """Have the ranks of a running job answer to this job store, and to no other.
+
+        Raises
+        ------
+        UsageError
+            Jobs of this backend know no other store, or it is somebody else's job.
+        """
+        raise UsageError(channel.ONE_OWNER(backend=self.name, job=directory.path.name))
+
     def where(self, directory: JobDir) -> Sequence[RankPlace]:
         """Ask where each rank of a running job is.
 

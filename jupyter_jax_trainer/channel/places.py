@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.channel.protocol import RankPlace
 from jupyter_jax_trainer.jobdir.state import RankState
+from jupyter_jax_trainer.messages import Text, jobs
 from jupyter_jax_trainer.messages import channel as say
-from jupyter_jax_trainer.messages import jobs
 from jupyter_jax_trainer.states import Phase
-from jupyter_jax_trainer.text import joined
+from jupyter_jax_trainer.text import joined, ranks_text
 from jupyter_jax_trainer.worker.records import Position
 
+_ASKABLE = (Phase.ARRIVED, Phase.JOINED, Phase.RUNNING)
 _AGAIN = 2  # intervals after which a rank that says nothing is taken to have got on
 
 
@@ -33,7 +34,7 @@ def placed(rank: int, state: Phase, where: Position | None) -> RankPlace:
     )
 
 
-def rank_place(rank: RankState, now: float) -> RankPlace:
+def rank_place(rank: RankState, now: float, why: str | None = None) -> RankPlace:
     """Return where a rank is that can't be asked, as far as it has said so a moment ago.
 
     Parameters
@@ -42,6 +43,8 @@ def rank_place(rank: RankState, now: float) -> RankPlace:
         What is known of it.
     now
         The time.
+    why
+        The reason, which matters only while there is a process that could be asked.
     """
     where, state = rank.get("where"), rank["state"]
     age = 0.0 if where is None else now - where["time"]
@@ -49,7 +52,23 @@ def rank_place(rank: RankState, now: float) -> RankPlace:
     if state != Phase.RUNNING or age > _AGAIN * timeouts.WHERE.seconds:
         where = None
     place = placed(rank["rank"], state, where)
-    return place if place.seconds is None else replace(place, seconds=place.seconds + age)
+    seconds = None if place.seconds is None else place.seconds + age
+    return replace(place, seconds=seconds, unasked=why if state in _ASKABLE else None)
+
+
+def notes(places: Sequence[RankPlace]) -> list[Text]:
+    """Say which ranks could not be asked, once for each reason."""
+    found: dict[str, list[int]] = {}
+    for one in places:
+        if one.unasked is not None:
+            found.setdefault(one.unasked, []).append(one.rank)
+    return [
+        say.UNASKED(
+            ranks=say.ALL_RANKS() if len(ranks) == len(places) > 1 else ranks_text(ranks),
+            reason=reason,
+        )
+        for reason, ranks in found.items()
+    ]
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,8 @@ class RankPlace:
         Bytes of memory that it uses.
     answered
         Whether it answered. A stopped rank does not, nor one in native code that holds the GIL.
+    unasked
+        Why it could not be asked, so that this is what it last reported; None where it was.
     """
 
     rank: int
@@ -55,6 +57,7 @@ class RankPlace:
     process: str | None = None
     memory: int | None = None
     answered: bool = False
+    unasked: str | None = None
 
     @classmethod
     def from_json(cls, entry: PlaceRecord) -> Self:
@@ -81,6 +84,7 @@ class PlaceRecord(PlaceFields):
     """A `RankPlace` as JSON."""
 
     rank: int
+    unasked: str | None
 
 
 class Request(TypedDict):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.backends import registry
+from jupyter_jax_trainer.channel.places import notes
 from jupyter_jax_trainer.commands.context import Context
 from jupyter_jax_trainer.commands.which import all_named, named, named_anywhere
 from jupyter_jax_trainer.errors import ResultsWithheld, UsageError
@@ -108,6 +109,8 @@ def where(context: Context, values: Given, words: list[str]) -> None:
     job = named(words)
     places = job.where()
     context.print(plain(places_table(places)))
+    for note in notes(places):
+        context.print(plain(note))
     if job.backend.capabilities.clusters and not all(one.answered for one in places):
         context.print(channel.ON_CLUSTERS(seconds=timeouts.WHERE.seconds))
 
@@ -178,14 +181,26 @@ def show_lines(lines: Iterable[str], context: Context, where: str) -> None:
 
 def attach(context: Context, values: Given, words: list[str]) -> None:
     """Watch a job to its end."""
-    if values.flag("trust") and not words:
-        raise UsageError(say.TRUST_WHICH())
+    trusts, takes_over = values.flag("trust"), values.flag("take_over")
+    exact = trusts or takes_over
+    if exact and not words:
+        raise UsageError(say.ATTACH_NEEDS_NAME(option="--trust" if trusts else "--take-over"))
     given = any(values.text(name) for name in ("context", "namespace"))
-    trusts = values.flag("trust")
-    job = named_anywhere(words, **context.place(values), here=not given, exact=trusts)
+    job = named_anywhere(words, **context.place(values), here=not given, exact=exact)
     if trusts:
         job.trust()
+    if takes_over:
+        job.take_over()
+        _say(say.TAKES_OVER(name=job.name), context)
     watch(job, context)
+
+
+def _say(text: str, context: Context) -> None:
+    """Print something beside what a job prints: in a terminal, standard output is the job's own."""
+    if context.in_notebook:
+        context.print(text)
+    else:
+        print(plain(text), file=sys.stderr)
 
 
 def watch(job: Job, context: Context) -> None:

@@ -120,7 +120,7 @@ _COMMANDS = (
     ),
     Command(
         name="attach",
-        usage="attach [NAME] [--trust]",
+        usage="attach [NAME] [--trust] [--take-over]",
         summary="watch a job to its end",
         help="Watch a job to its end. In a notebook, its results are then loaded into "
         "variables. Interrupting leaves the job running. A job that this machine does not know is "
@@ -135,6 +135,11 @@ _COMMANDS = (
                 name="trust",
                 help="Load the results and show the HTML of a job that somebody else submitted. "
                 "Both can run code with your permissions.",
+            ),
+            Option(
+                name="take-over",
+                help="Ask the ranks of your job from this machine, such as for `where`. The "
+                "machine that did so before goes on to show state, log and results.",
             ),
         ),
     ),

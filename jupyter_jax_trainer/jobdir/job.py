@@ -435,6 +435,22 @@ class Job:
                 raise BackendError(say.DOES_NOT_END(job=self.name), elsewhere)
             time.sleep(0.02)
 
+    def take_over(self) -> None:
+        """Have the ranks of a job on Kubernetes answer to this job store from now on.
+
+        One job store at a time asks the ranks of a job: at first the one that submitted it, or
+        one on another machine while that does not ask. The one before goes on to follow the
+        job's state, log and results.
+
+        Raises
+        ------
+        UsageError
+            The job is local, has ended, or somebody else submitted it.
+        """
+        if not self.active:
+            raise UsageError(say.HAS_ENDED(job=self.name, state=self.state))
+        self.backend.take_over(self._dir)
+
     def suspend(self) -> None:
         """Stop the pods of a job on Kubernetes; `resume` starts it from the beginning.
 

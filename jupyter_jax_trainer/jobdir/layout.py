@@ -63,6 +63,8 @@ class JobDir:
         self.waiting = self.path / "waiting"
         self.keep = self.path / "keep"
         self.trust = self.path / "trust.json"
+        self.owner = self.path / "owner.json"
+        self.take_over = self.path / "take-over"
         self.lock = self.path / "lock"
         self.reserve = self.path / ".reserve"  # space for the last state when the disk is full
 

@@ -18,11 +18,44 @@ ON_CLUSTERS = Message(
     "A rank that can't be asked reports where it is after it has stood still for {seconds:g} s."
 )
 NO_RANKS_YET = Message("Job {job} has no ranks yet: it is {state}.")
+ONE_OWNER = Message("Jobs of the backend {backend} have one job store: {job} can't be taken over.")
+NOT_TO_BE_TAKEN = Message(
+    "Job {job} can't be taken over: somebody else submitted it, so only its state and log are "
+    "shown.",
+    "If it is yours, copy your key to this machine: `jaxtrain key import FILE`.",
+)
 NO_CHANNEL = Message("Ranks of the backend {backend} can't be asked where they are.")
 
 ANOTHER_USER = Message("the socket belongs to another user")
 NOT_PROVEN = Message("the other end does not know the job's key")
+OTHER_VERSION = Message("its pods speak another version of the protocol")
+NOT_SUPPORTED = Message("its pods run an older version, which does not know {ask!r}")
 NOT_THE_OWNER = Message("another job store has taken over this job")
+TAKEN_OVER = Message(
+    "another job store has taken over the channel of this job; "
+    "`jaxtrain attach {job} --take-over` takes it back"
+)
+ASKED_ELSEWHERE = Message(
+    "another job store has the channel of this job; "
+    "`jaxtrain attach {job} --take-over` takes it over"
+)
+TOOK_OVER = Message("this job store has taken over the channel of the job")
+NOT_TAKEN = Message("other job stores keep taking over")
+NO_RIGHT = Message("no permission to {right}; `jaxtrain doctor` says where to get it")
+NO_FORWARD = Message(
+    "no port-forward gets through: {error}; `jaxtrain doctor` checks the way there"
+)
+FAILED = Message("the channel failed: {error}")
+NO_WAY_THERE = Message(
+    "rank 0 can't reach their pods on port {port}; `jaxtrain doctor` checks the NetworkPolicies"
+)
+NOT_LISTENING = Message("their pods don't listen: the channel's port was taken")
+NOT_YOURS = Message("somebody else submitted the job")
+NOT_SAID = Message("its first pod has not said where its channel is; it may be of an older version")
+NO_FOLLOWER = Message("the process that follows the job does not answer")
+
+ALL_RANKS = Message("the ranks")
+UNASKED = Message("Can't ask {ranks}: {reason}. Shown is what they last reported.")
 CONNECTION_CLOSED = Message("the connection was closed")
 
 identify(globals())

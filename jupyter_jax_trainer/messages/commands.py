@@ -40,7 +40,8 @@ NOTHING_PRINTED = Message("Job {name} has not printed anything yet.")
 OTHER_CONTAINERS = Message("Logs of other containers: --container {names}")
 LAST_LINES = Message("These are the last {count} lines; --tail N shows more.")
 
-TRUST_WHICH = Message("--trust needs a job name.")
+ATTACH_NEEDS_NAME = Message("{option} needs a job name.")
+TAKES_OVER = Message("Job {name}: its ranks answer to this machine from now on.")
 DETACHED = Message(
     "Detached. Job {name} keeps running.\n"
     "`jaxtrain attach {name}` follows it again, `jaxtrain cancel {name}` cancels it."

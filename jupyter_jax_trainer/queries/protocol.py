@@ -85,6 +85,13 @@ class PlaceGroup(PlaceFields):
     ranks: list[int]
 
 
+class RankPlaces(TypedDict):
+    """Where the ranks of a job are, and why some could not be asked."""
+
+    groups: list[PlaceGroup]
+    notes: list[str]
+
+
 class Refusal(TypedDict):
     """Why something was not done, and what to do about it."""
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jupyter_jax_trainer.channel.places import grouped
+from jupyter_jax_trainer.channel.places import grouped, notes
 from jupyter_jax_trainer.errors import (
     BackendError,
     JaxTrainError,
@@ -35,7 +35,7 @@ from jupyter_jax_trainer.queries.protocol import (
     FindingRecord,
     Line,
     Place,
-    PlaceGroup,
+    RankPlaces,
     Refusal,
     RuntimeRecord,
     WrittenLine,
@@ -159,8 +159,12 @@ def _job_yaml(asked: Asked) -> dict[str, str]:
     return {"yaml": targets.job_yaml(_allowed_job(asked))}
 
 
-def _where(asked: Asked) -> dict[str, list[PlaceGroup]]:
-    return {"groups": [place_group(group) for group in grouped(_allowed_job(asked).where())]}
+def _where(asked: Asked) -> RankPlaces:
+    places = _allowed_job(asked).where()
+    return {
+        "groups": [place_group(group) for group in grouped(places)],
+        "notes": [str(note) for note in notes(places)],
+    }
 
 
 def _act(asked: Asked) -> dict[str, str]:

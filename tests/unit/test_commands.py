@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from apiscene import TRAINER, Scene
-from made_jobs import make_job, uid_of
+from made_jobs import held, make_job, uid_of
 
 import jupyter_jax_trainer
 from jupyter_jax_trainer import cli
@@ -34,7 +34,9 @@ from jupyter_jax_trainer.errors import (
 )
 from jupyter_jax_trainer.jobdir import files, layout
 from jupyter_jax_trainer.jobdir.job import Job
+from jupyter_jax_trainer.jobdir.state import new_rank
 from jupyter_jax_trainer.jobdir.store import about_the_store
+from jupyter_jax_trainer.messages import channel
 from jupyter_jax_trainer.messages import commands as say
 from jupyter_jax_trainer.messages import follow as say_of_cluster
 from jupyter_jax_trainer.messages import jobs as say_of_jobs
@@ -325,6 +327,59 @@ def test_an_interrupt_as_the_job_ends_keeps_its_results_and_stops_run_all(home, 
         run("attach a", namespace=namespace, in_notebook=True)
     assert caught.value.id == "views.ended-meanwhile"
     assert namespace == {"loss": 0.5}
+
+
+@pytest.fixture
+def in_pods(home):
+    """Return a job of this store that runs in a cluster, and is followed."""
+    running = [{**new_rank(rank), "state": "Running"} for rank in (0, 1)]
+    directory = make_job("fit", "Running", spec=JobSpec(nodes=2), ranks=running, results=[])
+    manifest = directory.read_manifest()
+    plan = {**manifest["plan"], "namespace": "ns", "context": "ctx", "cluster": "c"}
+    changed = {**manifest, "plan": plan, "backend": "kubernetes", "frame_key": "0" * 64}
+    files.write_json(directory.manifest, changed)
+    with held(directory):
+        yield directory
+
+
+def test_attach_takes_over_the_channel_where_that_is_wanted(in_pods, monkeypatch, capsys):
+    watched(monkeypatch, lambda job, interrupts: None)
+    run("attach fit")
+    assert not in_pods.take_over.exists()
+    assert run("attach fit --take-over") == "", "standard output is the job's own"
+    assert in_pods.take_over.exists()
+    assert capsys.readouterr().err == f"{say.TAKES_OVER(name='fit')}\n"
+    said = run("attach fit --take-over", in_notebook=True, namespace={})
+    assert said == f"{say.TAKES_OVER(name='fit')}\n"
+
+
+def test_only_ones_own_jobs_in_a_cluster_are_taken_over_while_they_run(in_pods, monkeypatch):
+    watched(monkeypatch, lambda job, interrupts: None)
+
+    def refused(line: str) -> str:
+        with pytest.raises(UsageError) as found:
+            run(line)
+        return found.value.id
+
+    assert refused("attach --take-over") == "commands.attach-needs-name"
+    make_job("over")
+    assert refused("attach over --take-over") == "jobs.has-ended"
+    with held(make_job("here", "Running")):
+        assert refused("attach here --take-over") == "channel.one-owner"
+    own = in_pods.read_manifest()
+    files.write_json(in_pods.manifest, {**own, "origin": {"attached": 1.0}})
+    assert refused("attach fit --take-over") == "channel.not-to-be-taken"
+    Job(in_pods).trust()
+    assert refused("attach fit --take-over") == "channel.not-to-be-taken"
+    files.write_json(in_pods.manifest, {k: v for k, v in own.items() if k != "frame_key"})
+    assert refused("attach fit --take-over") == "channel.not-to-be-taken"
+    assert not in_pods.take_over.exists()
+
+
+def test_where_says_why_ranks_could_not_be_asked(in_pods):
+    lines = run("where fit").splitlines()
+    assert lines[1].split()[:2] == ["0-1", "Running"]
+    assert lines[2] == channel.UNASKED(ranks="the ranks", reason=channel.NO_FOLLOWER())
 
 
 def test_attach_says_which_results_did_not_come(home, monkeypatch):

@@ -30,8 +30,10 @@ from jupyter_jax_trainer.jobdir import files
 from jupyter_jax_trainer.jobdir.failure import RankEnd
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.state import ErrorRecord, new_rank
+from jupyter_jax_trainer.messages import channel
 from jupyter_jax_trainer.messages import follow as follow_words
 from jupyter_jax_trainer.options.spec import JobSpec, parse_cell_line
+from jupyter_jax_trainer.states import State
 from jupyter_jax_trainer.worker.pod.frames import encode
 
 UID = "ab" * 16
@@ -128,6 +130,34 @@ def test_where_a_rank_has_said_to_be_is_written_and_forgotten_at_a_restart(direc
     assert state_of(directory)["ranks"][1]["where"]["cell_line"] == 3
     followed.ranks.start_again(1, 3)
     assert state_of(directory)["ranks"][1]["where"] is None
+
+
+def test_ranks_are_reached_by_their_users_own_store_alone(directory, scene):
+    own = {**directory.read_manifest(), "frame_key": "0" * 64}
+    files.write_json(directory.manifest, own)
+    followed = follow(directory, scene)
+    found = followed.reach()
+    assert found.target is None and found.barrier == channel.NOT_SAID()
+    for rank, address in enumerate(("10.0.0.1", "fd00::2")):
+        metadata, status = {"name": f"pod-{rank}", "uid": f"p{rank}"}, {"podIP": address}
+        pod = objects.Pod({"metadata": metadata, "status": status})
+        followed._attempts.pods[pod.uid] = pod
+        followed.record.rank(rank, pod=pod.name)
+        followed.ranks.kept.ports[rank] = 40_000 + rank
+    target = followed.reach().target
+    assert target is not None and followed.reach().barrier is None
+    assert (target.pod, target.port, target.key) == ("pod-0", 40_000, "0" * 64)
+    assert target.addresses == {1: ("fd00::2", 40_001)}
+    followed.manifest["origin"] = {"attached": 1.0}
+    found = followed.reach()
+    assert found.target is None and found.barrier == channel.NOT_YOURS()
+
+
+def test_a_take_over_that_came_too_late_leaves_nothing(directory, scene):
+    directory.take_over.touch()
+    followed = follow(directory, scene)
+    followed._end(State.CANCELLED, None, None)
+    assert not directory.take_over.exists()
 
 
 @pytest.mark.parametrize("label", ["999999", "9" * 63, "-1", "²", "x"])

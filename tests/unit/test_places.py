@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.channel import protocol
-from jupyter_jax_trainer.channel.places import grouped, rank_place
+from jupyter_jax_trainer.channel.places import grouped, notes, rank_place
 from jupyter_jax_trainer.channel.protocol import RankPlace
 from jupyter_jax_trainer.jobdir.state import HeardPosition, RankState, new_rank
+from jupyter_jax_trainer.messages import channel as say
 from jupyter_jax_trainer.states import Phase
 from jupyter_jax_trainer.text import runs_text
 
@@ -114,6 +115,28 @@ def test_a_rank_that_does_not_say_it_again_has_got_on():
 def test_a_rank_that_has_ended_is_nowhere():
     assert rank_place(heard(1, Phase.FINISHED), NOW).line is None
     assert rank_place(new_rank(0), NOW).state == "Waiting"
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [(Phase.RUNNING, "why"), (Phase.JOINED, "why"), (Phase.WAITING, None), (Phase.FINISHED, None)],
+)
+def test_why_a_rank_was_not_asked_matters_while_it_runs(state, said):
+    assert rank_place(heard(10, state), NOW, "why").unasked == said
+    assert rank_place(heard(10, state), NOW).unasked is None
+
+
+def test_each_reason_is_said_once_with_its_ranks():
+    reasons = [None, "a", "a", "b"]
+    places = [
+        RankPlace(rank=rank, state="Running", unasked=why) for rank, why in enumerate(reasons)
+    ]
+    assert notes(places) == [
+        say.UNASKED(ranks="ranks 1 and 2", reason="a"),
+        say.UNASKED(ranks="rank 3", reason="b"),
+    ]
+    assert notes(places[1:3]) == [say.UNASKED(ranks="the ranks", reason="a")]
+    assert not notes(places[:1])
 
 
 # ---------------------------------------------------------------------------- the wire

@@ -28,6 +28,7 @@ SAME: dict[str, tuple[type, set[str]]] = {
     "JobSummary": (protocol.JobSummary, set()),
     "Place": (protocol.Place, set()),
     "PlaceGroup": (protocol.PlaceGroup, set()),
+    "RankPlaces": (protocol.RankPlaces, set()),
     "Finding": (protocol.FindingRecord, set()),
     "Runtime": (protocol.RuntimeRecord, set()),
     "Queue": (base.Queue, set()),

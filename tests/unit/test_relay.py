@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,13 @@ import podruns
 import pytest
 from harness import eventually
 from podruns import PodRun, bundle, start
+from policy import skip_or_fail
+from relays import Loopback, Relays, knows_nothing, serving
 
-from jupyter_jax_trainer.backends.kubernetes.follow.line import Line, Target
-from jupyter_jax_trainer.worker.pod.wire import Message, Owner, Wire
+from jupyter_jax_trainer.backends.kubernetes.follow.line import Line, Target, Unsupported
+from jupyter_jax_trainer.worker.pod import relay
+from jupyter_jax_trainer.worker.pod.relay import Relay
+from jupyter_jax_trainer.worker.pod.wire import MAGIC, Owner
 
 SLEEPS = "import time\n\n\ntime.sleep(600)\n"
 MINE = Owner("ab" * 16, 1)
@@ -54,19 +59,6 @@ def is_asleep(run: PodRun) -> bool:
     """Return whether the cell has come to its last line."""
     wait = Path(f"/proc/{rank_of(run)}/wchan").read_text()
     return "nanosleep" in wait or "hrtimer" in wait
-
-
-class Loopback:
-    """A cluster that forwards ports of pods, all of them on this machine."""
-
-    def __init__(self) -> None:
-        self.opened = 0
-
-    @contextmanager
-    def forward(self, pod: str, port: int) -> Iterator[socket.socket]:
-        self.opened += 1
-        with socket.create_connection(("127.0.0.1", port)) as end:
-            yield end
 
 
 def target(runs: list[PodRun], key: str = podruns.KEY) -> Target:
@@ -220,23 +212,40 @@ def test_a_later_owner_takes_over(pods):
     later.close()
 
 
-def test_what_is_unknown_is_said_to_be(pods):
-    (run,) = pods()
-    with closing(connect(run)) as end:
-        wire = Wire(podruns.KEY.encode(), 0, MINE)
+def test_what_an_older_worker_does_not_know_is_said_and_the_line_stays_open():
+    cluster = Loopback()
+    with Relays(1) as relays:
+        line = Line(cluster, MINE)
+        with pytest.raises(Unsupported, match="older version, which does not know 'fly'"):
+            line._ask(relays.target, {"ask": "fly"})
+        assert line.where(relays.target)[0]["where"]["cell_line"] == 0
+        assert cluster.opened == 1
+        line.close()
 
-        def exchange() -> list[Message]:
-            found = list(wire.receive(end.recv(1 << 16)))
-            end.sendall(bytes(wire.unsent))
-            wire.unsent.clear()
-            return found
 
-        while not wire.is_proven:
-            exchange()
-        wire.send(Message({"ask": "fly", "number": 1}))
-        end.sendall(bytes(wire.unsent))
-        wire.unsent.clear()
-        assert exchange() == [Message({"number": 1, "error": "unknown"})]
+def test_a_worker_that_knows_no_question_is_asked_once():
+    cluster = Loopback()
+    with serving(knows_nothing) as port:
+        line = Line(cluster, MINE)
+        with pytest.raises(Unsupported):
+            line.where(Target(pod="pod-0", port=port, key=podruns.KEY, addresses={}))
+        line.close()
+    assert cluster.opened == 1
+
+
+@pytest.mark.parametrize(
+    ("greeting", "words"),
+    [
+        (MAGIC.replace(b"1", b"9") + bytes(32), "another version"),
+        (b"SSH-2.0-OpenSSH_9.7\r\n" + bytes(40), "does not know the job's key"),
+        (b"", "closed"),
+    ],
+)
+def test_what_is_no_worker_of_this_version_is_told_apart(greeting, words):
+    with serving(lambda connection: connection.sendall(greeting)) as port:
+        line = Line(Loopback(), MINE)
+        with pytest.raises(OSError, match=words):
+            line.where(Target(pod="pod-0", port=port, key=podruns.KEY, addresses={}))
 
 
 def test_where_a_port_is_taken_another_one_does(tmp_path):
@@ -250,6 +259,89 @@ def test_where_a_port_is_taken_another_one_does(tmp_path):
         with socket.create_connection(("127.0.0.1", other), 5) as end:
             assert end.recv(16).startswith(b"jaxtrain")
         podruns.kill(run)
+
+
+# ---- many ranks, and addresses of both kinds
+
+
+def by_rank(line: Line, asked: Target) -> dict[int, Any]:
+    return {one["rank"]: one for one in line.where(asked)}
+
+
+def test_64_ranks_are_asked_a_bounded_number_at_a_time(monkeypatch):
+    """Connections to many pods at once would use up the files of process 1."""
+    monkeypatch.setattr(relay, "_MOST_DIALLED", 8)
+    dialled, most = Relay._dial, []
+
+    def dial(self: Relay, call: Any, *args: Any) -> None:
+        dialled(self, call, *args)
+        most.append(len(call.dialled))
+
+    monkeypatch.setattr(Relay, "_dial", dial)
+    with Relays(64) as relays:
+        line = Line(Loopback(), MINE)
+        for _ in range(2):
+            found = by_rank(line, relays.target)
+            assert {rank: one["where"]["cell_line"] for rank, one in found.items()} == {
+                rank: rank for rank in range(64)
+            }
+        line.close()
+    assert max(most) == 8 and len(most) == 126
+
+
+def test_pods_that_can_not_be_reached_do_not_take_the_turn_of_others(monkeypatch):
+    """They take a connection, as a node does that drops packets, and say nothing."""
+    monkeypatch.setattr(relay, "_MOST_DIALLED", 4)
+    monkeypatch.setattr(relay, "_TURN", 0.1)
+    with Relays(12) as relays, socket.create_server(("127.0.0.1", 0), backlog=64) as silent:
+        asked = relays.target
+        asked.addresses.update(dict.fromkeys(range(1, 9), silent.getsockname()))
+        line = Line(Loopback(), MINE)
+        found = by_rank(line, asked)
+        line.close()
+    assert [rank for rank in range(12) if found[rank]["where"] is None] == list(range(1, 9))
+
+
+def test_without_more_files_the_other_ranks_are_answered_for(monkeypatch):
+    with Relays(4) as relays:
+        line = Line(Loopback(), MINE)
+        line.where(relays.target)
+
+        def full(*_: object) -> None:
+            raise OSError(errno.EMFILE, "Too many open files")
+
+        monkeypatch.setattr(relay.socket, "socket", full)
+        found = by_rank(line, relays.target)
+        monkeypatch.undo()
+        line.close()
+    assert found[0]["where"]["cell_line"] == 0
+    assert [found[rank]["process"] for rank in (1, 2, 3)] == [None] * 3
+
+
+def test_ranks_are_reached_by_ipv6():
+    """On clusters with IPv6 alone, or with both; the relay listens for both."""
+    try:
+        with socket.create_server(("::1", 0), family=socket.AF_INET6):
+            pass
+    except OSError:
+        skip_or_fail("ipv6", "there is no loopback address of IPv6")
+    with Relays(3) as relays:
+        asked = relays.target
+        asked.addresses[1] = ("::1", relays.ports[1])
+        line = Line(Loopback(), MINE)
+        found = by_rank(line, asked)
+        line.close()
+    assert [found[rank]["where"]["cell_line"] for rank in range(3)] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("address", ["", "localhost", "::zz", "fe80::1%nowhere", "256.1.1.1"])
+def test_what_is_no_address_is_a_rank_that_can_not_be_reached(address):
+    with Relays(2) as relays:
+        asked = relays.target
+        asked.addresses[1] = (address, relays.ports[1])
+        line = Line(Loopback(), MINE)
+        assert by_rank(line, asked)[1]["where"] is None
+        line.close()
 
 
 # ---- how it ends

@@ -32,6 +32,7 @@ from jupyter_jax_trainer.worker.pod import peer
 from jupyter_jax_trainer.worker.pod.parcel import Parcel, TransferError
 from jupyter_jax_trainer.worker.pod.relay import Relay
 from jupyter_jax_trainer.worker.pod.transfer import Transfer
+from jupyter_jax_trainer.worker.pod.wire import Owner
 
 KEY = podruns.KEY
 CELL = "print('sum', int(data.sum()))\n"
@@ -95,7 +96,7 @@ def send(
         return Waiting(target, pods) if waits() else None
 
     said = problems if problems is not None else []
-    sending = Sending(cluster, bundle, look, lambda: None, said.append)
+    sending = Sending(cluster, Owner("ab" * 16, 1), bundle, look, lambda: None, said.append)
     sending.start()
     return sending
 

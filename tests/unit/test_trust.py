@@ -140,7 +140,7 @@ def test_a_terminal_says_how_to_get_them(foreign, capfd):
 def test_trust_needs_a_name(foreign):
     with pytest.raises(UsageError) as refused:
         run("attach --trust")
-    assert refused.value.id == "commands.trust-which"
+    assert refused.value.id == "commands.attach-needs-name"
     assert not Job(foreign).trusted
 
 

@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_jax_trainer.worker.pod.wire import MAGIC, MAX_BODY, Message, Owner, Wire, WireError
+from jupyter_jax_trainer.worker.pod.wire import (
+    MAGIC,
+    MAX_BODY,
+    Message,
+    Owner,
+    VersionError,
+    Wire,
+    WireError,
+)
 
 KEY = b"k" * 64
 OWNER = Owner("ab" * 16, 7)
@@ -73,6 +81,59 @@ def test_a_server_that_does_not_know_the_key_is_found_out():
     said = bytes(client.unsent)
     with pytest.raises(WireError):
         list(client.receive(said[-32:]))
+
+
+def introduction(client: Wire, server: Wire) -> bytes:
+    """Return what a client sends to prove itself."""
+    carry(server, client)
+    said, client.unsent[:] = bytes(client.unsent), b""
+    return said
+
+
+def test_a_proof_that_was_overheard_opens_no_other_connection():
+    said = introduction(Wire(KEY, 3, OWNER), Wire(KEY, 3))
+    another = Wire(KEY, 3)
+    with pytest.raises(WireError):
+        list(another.receive(said))
+    assert not another.is_proven
+
+
+def test_a_proof_for_one_rank_is_none_for_another():
+    """Somebody between both ends passes on all that they say."""
+    client, server = Wire(KEY, 3, OWNER), Wire(KEY, 4)
+    with pytest.raises(WireError):
+        list(server.receive(introduction(client, server)))
+
+
+@given(st.data())
+def test_who_passes_a_proof_on_can_change_neither_owner_nor_epoch(data):
+    server = Wire(KEY, 3)
+    said = bytearray(introduction(Wire(KEY, 3, OWNER), server))
+    at = data.draw(st.integers(len(MAGIC) + 32, len(said) - 1))
+    said[at] ^= data.draw(st.integers(1, 255))
+    with pytest.raises(WireError):
+        list(server.receive(said))
+    assert server.owner is None
+
+
+def test_a_proof_is_not_sent_back_to_its_sender_as_the_other_ends():
+    client = Wire(KEY, 3, OWNER)
+    said = introduction(client, Wire(KEY, 3))
+    with pytest.raises(WireError):
+        list(client.receive(said))
+
+
+def test_the_other_version_is_told_by_both_ends():
+    later = MAGIC.replace(b"1", b"2")
+    client, server = Wire(KEY, 3, OWNER), Wire(KEY, 3)
+    with pytest.raises(VersionError):
+        list(client.receive(later + bytes(32)))
+    assert not client.unsent, "it says nothing to one that it does not understand"
+    with pytest.raises(VersionError):
+        list(server.receive(introduction(Wire(KEY, 3, OWNER), Wire(KEY, 3)).replace(MAGIC, later)))
+    with pytest.raises(WireError) as stranger:
+        list(Wire(KEY, 3, OWNER).receive(b"SSH-2.0-OpenSSH_9.7\r\n" + bytes(40)))
+    assert not isinstance(stranger.value, VersionError)
 
 
 @given(st.data())

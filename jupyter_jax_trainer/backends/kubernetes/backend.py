@@ -33,6 +33,7 @@ from jupyter_jax_trainer.errors import BackendError, JaxTrainError, JobNotFound,
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.manifest import Manifest
 from jupyter_jax_trainer.jobdir.state import JobState, submitting
+from jupyter_jax_trainer.messages import channel
 from jupyter_jax_trainer.messages import kubernetes as say
 from jupyter_jax_trainer.options.spec import JobSpec
 
@@ -259,8 +260,17 @@ class KubernetesBackend(Backend):
 
         with contextlib.suppress(BackendError):
             return asking.where(directory.read_manifest()["uid"], directory.path.name)
-        state = directory.read_state()
-        return [rank_place(rank, time.time()) for rank in state["ranks"]] if state else []
+        state, why = directory.read_state(), channel.NO_FOLLOWER()
+        return [rank_place(rank, time.time(), why) for rank in state["ranks"]] if state else []
+
+    def take_over(self, directory: JobDir) -> None:
+        """Have the job's follower take over the channel, as soon as there are pods."""
+        from jupyter_jax_trainer.trust import policy
+
+        manifest = directory.read_manifest()
+        if not policy.standing(directory, manifest).mine or not manifest.get("frame_key"):
+            raise UsageError(channel.NOT_TO_BE_TAKEN(job=directory.path.name))
+        directory.take_over.touch(mode=0o600)
 
     # -- jobs of the cluster -----------------------------------------------------------------
 

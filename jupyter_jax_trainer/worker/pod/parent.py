@@ -89,12 +89,12 @@ class Parent:
             Nothing came for too long, or it can't be kept here.
         """
         transfer = self._relay.transfer = Transfer(self._key, self._rank, self._selector, parcel)
-        PodChannel(self._key, self._rank, None).send("awaits", channel=self.port, size=parcel.size)
 
         def leave(number: int, _: object) -> NoReturn:
             os._exit(128 + number)
 
         before = {number: signal.signal(number, leave) for number in _FORWARDED}
+        PodChannel(self._key, self._rank, None).send("awaits", channel=self.port, size=parcel.size)
         while not parcel.is_whole:
             for key, _ in self._selector.select(_TICK):
                 key.data()

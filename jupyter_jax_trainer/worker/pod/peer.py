@@ -132,7 +132,7 @@ def dial(
     on_end: Callable[[Peer], None],
     first: Message,
 ) -> Peer | None:
-    """Connect to process 1 of another pod; return None for what is no address at all.
+    """Connect to process 1 of another pod; return None where that can't be begun.
 
     Parameters
     ----------
@@ -142,13 +142,16 @@ def dial(
         As of `Peer`.
     """
     host, port = address
-    connection = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-    connection.setblocking(False)
-    try:
-        connection.connect_ex((host, port))
-    except (OSError, OverflowError):
-        connection.close()
-        return None
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with contextlib.ExitStack() as opened:
+        try:
+            socket.inet_pton(family, host.partition("%")[0])  # a name would be looked up
+            connection = opened.enter_context(socket.socket(family))
+            connection.setblocking(False)
+            connection.connect_ex((host, port))
+        except (OSError, ValueError):  # no address at all, or no more files
+            return None
+        opened.pop_all()
     return Peer(connection, wire, selector, on_message, on_end, first)
 
 

@@ -11,6 +11,7 @@ import os
 import selectors
 import socket
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -27,6 +28,8 @@ from jupyter_jax_trainer.worker.whereabouts import look_at
 PORT_VARIABLE = "JAXTRAIN_CHANNEL_PORT"
 PORT = 29_510  # of ranks other than 0, where nothing else is set
 _MOST_PEERS, _MOST_UNPROVEN = 32, 16
+_MOST_DIALLED = 256  # other pods that are asked at a time: files are limited, often to 1024
+_TURN = 1.5  # seconds for a pod to answer the call while others wait for their turn
 
 
 @dataclass
@@ -36,6 +39,7 @@ class _RollCall:
     until: float
     missing: set[int]
     waiting: list[tuple[Peer, int]]
+    queue: deque[tuple[int, Address]]
     dialled: list[Peer] = field(default_factory=list)
     found: list[Whereabouts] = field(default_factory=list)
 
@@ -113,8 +117,8 @@ class Relay:
         for peer in self._peers[:]:
             if not peer.wire.is_proven and now - peer.since > timeouts.PROOF.seconds:
                 peer.close()
-        if self._roll_call is not None and now > self._roll_call.until:
-            self._end_roll_call(self._roll_call)
+        if self._roll_call is not None:
+            self._hurry(self._roll_call, now)
         if self.transfer is not None:
             self.transfer.tick()
 
@@ -154,7 +158,8 @@ class Relay:
     def _serve(self, peer: Peer, message: Message) -> None:
         number, ask = message.head.get("number"), message.head.get("ask")
         if not self._may_ask(peer.wire.owner):
-            peer.send({"number": number, "error": "owner"})
+            in_force = None if self._owner is None else self._owner.epoch
+            peer.send({"number": number, "error": "owner", "epoch": in_force})
         elif ask == "where" and type(number) is int:
             self._call_roll(peer, number, read_addresses(message.head.get("addresses")))
         elif ask == "ping":
@@ -185,25 +190,45 @@ class Relay:
         # Other pods answer for a silent rank when its time is over: that has to arrive, too.
         patience = timeouts.LAST_WORDS.seconds * (2 if others else 1)
         until = time.monotonic() + patience
-        self._roll_call = _RollCall(until, {self._rank, *others}, [(peer, number)])
+        queue = deque(others.items())
+        self._roll_call = _RollCall(until, {self._rank, *others}, [(peer, number)], queue)
         self._ask_rank()
-        for rank, address in others.items():
-            self._dial(rank, address)
+        self._dial_next()
 
-    def _dial(self, rank: int, address: Address) -> None:
-        assert self._roll_call is not None and self._owner is not None
+    def _dial_next(self) -> None:
+        """Dial those whose turn it is."""
+        while (call := self._roll_call) and call.queue and len(call.dialled) < _MOST_DIALLED:
+            self._dial(call, *call.queue.popleft())
+
+    def _dial(self, call: _RollCall, rank: int, address: Address) -> None:
+        assert self._owner is not None
+
+        def on_end(peer: Peer) -> None:
+            call.dialled.remove(peer)
+            self._note(_unknown(rank))
+            self._dial_next()
+
         peer = dial(
             address,
             Wire(self._key, rank, self._owner),
             self._selector,
             partial(self._hear, rank),
-            lambda _: self._note(_unknown(rank)),
+            on_end,
             Message({"number": 1, "ask": "where"}),
         )
         if peer is None:
             self._note(_unknown(rank))
         else:
-            self._roll_call.dialled.append(peer)
+            call.dialled.append(peer)
+
+    def _hurry(self, call: _RollCall, now: float) -> None:
+        """End a call whose time is over; don't let pods that can't be reached hold up others."""
+        if now > call.until:
+            self._end_roll_call(call)
+        elif call.queue:
+            for peer in call.dialled[:]:
+                if not peer.wire.is_proven and now - peer.since > _TURN:
+                    peer.close()
 
     def _hear(self, rank: int, peer: Peer, message: Message) -> None:
         """Take the answer of another pod."""
@@ -227,7 +252,7 @@ class Relay:
         self._roll_call = None
         for rank in sorted(call.missing):
             call.found.append(self._own(None) if rank == self._rank else _unknown(rank))
-        for peer in call.dialled:
+        for peer in call.dialled[:]:
             peer.close()
         for peer, number in call.waiting:
             peer.send({"number": number, "ranks": cast(list[JsonValue], call.found)})

@@ -26,7 +26,8 @@ from dataclasses import dataclass
 
 from jupyter_jax_trainer.datatypes import JsonValue
 
-MAGIC = b"jaxtrain-chan-1\n"
+_FAMILY = b"jaxtrain-chan-"
+MAGIC = _FAMILY + b"1\n"
 MAX_BODY = 1 << 20  # bytes of a message's body
 _MAX_HEAD = 1 << 20
 _NONCE, _MAC = 32, 32
@@ -40,6 +41,10 @@ _NUMBER = struct.Struct(">Q")
 
 class WireError(Exception):
     """The other end does not know the key, or breaks the rules; the connection is of no use."""
+
+
+class VersionError(WireError):
+    """The other end speaks another version of this protocol."""
 
 
 @dataclass(frozen=True)
@@ -190,8 +195,9 @@ class Wire:
 
     def _greeting(self) -> bytes:
         """Return the other end's nonce."""
-        if self._take(len(MAGIC)) != MAGIC:
-            raise WireError
+        magic = self._take(len(MAGIC))
+        if magic != MAGIC:
+            raise VersionError if magic.startswith(_FAMILY) else WireError
         return self._take(_NONCE)
 
     def _wait_for(self, size: int) -> Iterator[None]:

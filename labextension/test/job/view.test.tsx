@@ -217,7 +217,7 @@ describe('a job', () => {
       const asked: string[] = [];
       answer = () => {
         asked.push('');
-        return Promise.resolve({ groups: [group, silent, done] });
+        return Promise.resolve({ groups: [group, silent, done], notes: [`Can't ask ${EVIL}.`] });
       };
       show({ row: row({ where: false }) });
       expect(root.querySelector('[data-section=where]')).toBeNull();
@@ -235,6 +235,7 @@ describe('a job', () => {
         ['3-5', 'Running, no answer', '', 'sleeping', '1.5 GB'],
         ['0', 'Finished', '', '', '']
       ]);
+      expect(texts('[data-section=where] p')).toContain(`Can't ask ${EVIL}.`);
       await later(3000);
       expect(asked).toHaveLength(2);
       answer = () => Promise.reject(new Error('It is gone.'));

@@ -7,57 +7,40 @@ import queue
 import selectors
 import socket
 import threading
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable
 from functools import partial
 
-from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client, Unreachable
-from jupyter_jax_trainer.backends.kubernetes.follow.line import Line, Target, own
+from jupyter_jax_trainer.backends.kubernetes.follow.asker import Asker
 from jupyter_jax_trainer.channel.listener import Asked, Listener
-from jupyter_jax_trainer.channel.places import placed, rank_place
-from jupyter_jax_trainer.channel.protocol import RankPlace
-from jupyter_jax_trainer.jobdir.state import RankState
-from jupyter_jax_trainer.log import log
-from jupyter_jax_trainer.worker.records import Whereabouts
 
 _TICK = 1.0  # seconds
-Look = Callable[[], tuple[Target | None, Sequence[RankState]]]
 
 
 class Answering(threading.Thread):
-    """Listens for the jobs of a follower, and asks their ranks.
+    """Listens for the jobs of a follower, and has their ranks asked."""
 
-    Parameters
-    ----------
-    client
-        The cluster.
-    """
-
-    def __init__(self, client: Client) -> None:
+    def __init__(self) -> None:
         super().__init__(name="answering", daemon=True)
-        self._client = client
         self._selector = selectors.DefaultSelector()
         self._todo: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
         self._listeners: dict[str, Listener] = {}
-        self._lines: dict[str, Line] = {}
+        self._askers: dict[str, Asker] = {}
         self._wake, wakes = socket.socketpair()
         self._wake.setblocking(False)
         wakes.setblocking(False)
         self._selector.register(wakes, selectors.EVENT_READ, partial(self._take, wakes))
 
-    def add(self, uid: str, look: Look) -> None:
+    def add(self, uid: str, asker: Asker) -> None:
         """Listen for a job.
 
         Parameters
         ----------
         uid
             The job's own id.
-        look
-            Gives where its channel is, if there is one, and what is known of its ranks; called in
-            other threads.
+        asker
+            Asks its ranks.
         """
-        self._put(partial(self._add, uid, look))
+        self._put(partial(self._add, uid, asker))
 
     def remove(self, uid: str) -> None:
         """Listen no more."""
@@ -68,8 +51,8 @@ class Answering(threading.Thread):
         while True:
             for key, _ in self._selector.select(_TICK):
                 key.data()
-            for line in self._lines.values():
-                line.keep()
+            for asker in self._askers.values():
+                asker.tick()
 
     def _put(self, todo: Callable[[], object]) -> None:
         self._todo.put(todo)
@@ -83,45 +66,24 @@ class Answering(threading.Thread):
             while True:
                 self._todo.get_nowait()()
 
-    def _add(self, uid: str, look: Look) -> None:
+    def _add(self, uid: str, asker: Asker) -> None:
         self._remove(uid)
-        line = Line(self._client, own())
         with contextlib.suppress(OSError):  # then nobody can ask
-            on_request = partial(self._answer, line, look)
+            on_request = partial(self._answer, asker)
             self._listeners[uid] = Listener(uid, self._selector, on_request)
-            self._lines[uid] = line
+            self._askers[uid] = asker
 
     def _remove(self, uid: str) -> None:
         if (listener := self._listeners.pop(uid, None)) is not None:
             listener.close()
-        if (line := self._lines.pop(uid, None)) is not None:
-            threading.Thread(target=line.close, daemon=True).start()
+        if (asker := self._askers.pop(uid, None)) is not None:
+            threading.Thread(target=asker.close, daemon=True).start()
 
-    def _answer(self, line: Line, look: Look, asked: Asked) -> None:
+    def _answer(self, asker: Asker, asked: Asked) -> None:
         """Answer in a thread: a cluster may take its time."""
 
         def ask() -> None:
-            places = _places(line, look)
+            places = asker.places()
             self._put(lambda: asked.answer(places))
 
         threading.Thread(target=ask, name="where", daemon=True).start()
-
-
-def _places(line: Line, look: Look) -> list[RankPlace]:
-    """Return where ranks are: by their answers, or else by what they have said unasked."""
-    target, ranks = look()
-    found: dict[int, Whereabouts] = {}
-    if target is not None:
-        try:
-            found = {one["rank"]: one for one in line.where(target)}
-        except (OSError, ApiError, Unreachable) as error:
-            log("info", f"the channel to {target.pod} failed: {error}")
-    now = time.time()
-    return [_place(rank, found.get(rank["rank"]), now) for rank in ranks]
-
-
-def _place(rank: RankState, found: Whereabouts | None, now: float) -> RankPlace:
-    if found is None or (found["where"] is None and found["process"] is None):
-        return rank_place(rank, now)
-    place = placed(rank["rank"], rank["state"], found["where"])
-    return replace(place, process=found["process"], memory=found["memory"])

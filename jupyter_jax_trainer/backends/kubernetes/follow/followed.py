@@ -20,7 +20,8 @@ from jupyter_jax_trainer.backends.kubernetes.diagnosis.diagnosis import Seen, Ve
 from jupyter_jax_trainer.backends.kubernetes.follow import fetch
 from jupyter_jax_trainer.backends.kubernetes.follow.attempts import Attempts
 from jupyter_jax_trainer.backends.kubernetes.follow.ending import failure_of, nothing_came
-from jupyter_jax_trainer.backends.kubernetes.follow.line import Target
+from jupyter_jax_trainer.backends.kubernetes.follow.line import Reach, Target, owner_of
+from jupyter_jax_trainer.backends.kubernetes.follow.ownership import Ownership
 from jupyter_jax_trainer.backends.kubernetes.follow.ranks import Ranks
 from jupyter_jax_trainer.backends.kubernetes.follow.saved import applied
 from jupyter_jax_trainer.backends.kubernetes.follow.sending import Sending, Waiting
@@ -37,7 +38,7 @@ from jupyter_jax_trainer.jobdir.failure import (
     summary,
 )
 from jupyter_jax_trainer.jobdir.layout import JobDir
-from jupyter_jax_trainer.jobdir.state import RankState
+from jupyter_jax_trainer.messages import channel
 from jupyter_jax_trainer.messages import follow as say
 from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.states import State
@@ -82,6 +83,7 @@ class Followed:
             self.problem,
         )
         self._steering = Steering(client, self.name, self._is_ours, self.problem)
+        self.ownership = Ownership(directory, self.manifest, self.event)
         self._uid = directory.read_trainjob_uid()  # of its TrainJob
         self.trouble: str | None = None
         self.lacking: list[str] = []  # what is lost for want of rights
@@ -127,7 +129,12 @@ class Followed:
                 self._said.add(text)
                 self.record.event("warning", text)
 
-    def channel(self) -> tuple[Target | None, list[RankState]]:
+    def event(self, kind: str, text: str) -> None:
+        """Note that something has happened."""
+        with self._guard:
+            self.record.event(kind, text)
+
+    def reach(self) -> Reach:
         """Return where the job's channel is, for its own user, and what is known of its ranks."""
         with self._guard:
             ranks = [rank.copy() for rank in self.record.state["ranks"]]
@@ -135,16 +142,17 @@ class Followed:
             ports = list(self._kept.ports)
         key, port = self.manifest.get("frame_key"), ports[0]
         pods = [names.get(rank.get("pod") or "") for rank in ranks]
-        if not key or not port or not pods[0]:
-            return None, ranks
         if not policy.standing(self.directory, self.manifest).mine:
-            return None, ranks
+            return Reach(None, ranks, channel.NOT_YOURS())
+        if not key or not port or not pods[0]:
+            return Reach(None, ranks, channel.NOT_SAID())
         addresses = {
             rank: (pod.address, at)
             for rank, (pod, at) in enumerate(zip(pods, ports, strict=True))
             if rank and pod is not None and pod.address and at
         }
-        return Target(pod=pods[0].name, port=port, key=key, addresses=addresses), ranks
+        target = Target(pod=pods[0].name, port=port, key=key, addresses=addresses)
+        return Reach(target, ranks)
 
     # -- the follower's look -----------------------------------------------------------------
 
@@ -451,6 +459,7 @@ class Followed:
             self.record.results(fetch.settle(self.directory, table, None))
         self.streams.close()
         self._kept.remove()
+        self.ownership.forget()
         self.record.end(state, reason, failure)
 
     def _fetch_held(self) -> None:
@@ -486,6 +495,7 @@ class Followed:
         if identity.submitted_here(self.manifest) and self._waiting() is not None:
             self._sending = Sending(
                 self._client,
+                owner_of(self.ownership.epoch),
                 self.directory.bundle,
                 self._waiting,
                 self._note_progress,
@@ -498,13 +508,14 @@ class Followed:
 
     def _waiting(self) -> Waiting | None:
         """Return which pods wait for the bundle."""
-        target, ranks = self.channel()
+        reach = self.reach()
         with self._guard:
             awaiting = set(self._kept.awaiting)
-        if target is None or not awaiting:
+        if reach.target is None or not awaiting:
             return None
+        target = reach.target
         addresses = {rank: at for rank, at in target.addresses.items() if rank in awaiting}
-        pods = {rank["rank"]: name for rank in ranks if (name := rank.get("pod"))}
+        pods = {rank["rank"]: name for rank in reach.ranks if (name := rank.get("pod"))}
         return Waiting(replace(target, addresses=addresses), pods)
 
     def _forget(self) -> bool:

@@ -36,6 +36,7 @@ from jupyter_jax_trainer.backends.kubernetes.api.objects import (
 from jupyter_jax_trainer.backends.kubernetes.api.rights import Right
 from jupyter_jax_trainer.backends.kubernetes.api.watch import ADDED, GONE, Watch
 from jupyter_jax_trainer.backends.kubernetes.follow.answering import Answering
+from jupyter_jax_trainer.backends.kubernetes.follow.asker import Asker
 from jupyter_jax_trainer.backends.kubernetes.follow.followed import Followed
 from jupyter_jax_trainer.backends.kubernetes.overview import Overview
 from jupyter_jax_trainer.backends.kubernetes.submit import launch, queues
@@ -70,7 +71,7 @@ class Follower:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._store = Store()
-        self._answering = Answering(client)
+        self._answering = Answering()
         self._printed: set[str] = set()
         # What other threads have heard: the main loop takes it.
         self._heard: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
@@ -380,7 +381,8 @@ class Follower:
             raise
         log("info", f"follows job {key}")
         followed.begin(self._lacking.get("trainjobs") is None)
-        self._answering.add(followed.manifest["uid"], followed.channel)
+        asker = Asker(self._client, followed.reach, followed.ownership)
+        self._answering.add(followed.manifest["uid"], asker)
         followed.trouble = self._silent()
         self._tell_rights(followed)
         self._dirty.add(followed.name)

@@ -7,8 +7,8 @@ import hashlib
 import socket
 import threading
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.backends.kubernetes.api.client import Client
@@ -16,11 +16,10 @@ from jupyter_jax_trainer.backends.kubernetes.follow.connection import Connection
 from jupyter_jax_trainer.backends.kubernetes.logs import messages
 from jupyter_jax_trainer.datatypes import JsonValue
 from jupyter_jax_trainer.jobdir import store
+from jupyter_jax_trainer.jobdir.state import RankState
 from jupyter_jax_trainer.messages import channel as say
-from jupyter_jax_trainer.worker.pod.wire import Owner, Wire, WireError
+from jupyter_jax_trainer.worker.pod.wire import Owner, VersionError, Wire, WireError
 from jupyter_jax_trainer.worker.records import Whereabouts
-
-_FIRST_EPOCH = 1
 
 
 @dataclass(frozen=True)
@@ -43,8 +42,41 @@ class Target:
     addresses: Mapping[int, tuple[str, int]]
 
 
+@dataclass(frozen=True)
+class Reach:
+    """How the ranks of a job can be asked, and what is known of them.
+
+    Attributes
+    ----------
+    target
+        Where its channel is; None where that is not known, or none of this user's business.
+    ranks
+        What they have said.
+    barrier
+        Why there is no target.
+    """
+
+    target: Target | None
+    ranks: Sequence[RankState]
+    barrier: str | None = None
+
+
 class Refused(OSError):  # noqa: N818
-    """The pods answer to a later owner."""
+    """The pods answer to another owner.
+
+    Parameters
+    ----------
+    epoch
+        That owner's.
+    """
+
+    def __init__(self, epoch: int) -> None:
+        super().__init__(say.NOT_THE_OWNER())
+        self.epoch = epoch
+
+
+class Unsupported(OSError):  # noqa: N818
+    """The pods don't know what they were asked; the connection is as good as before."""
 
 
 class Line:
@@ -88,6 +120,21 @@ class Line:
         listed = ranks if isinstance(ranks, list) else []
         return [_read(one) for one in listed if isinstance(one, dict)]
 
+    def claim(self, target: Target, epoch: int) -> None:
+        """Be the owner of an epoch, and tell the pods.
+
+        Raises
+        ------
+        Refused
+            There is an owner of the same epoch, or of a later one.
+        OSError, ApiError, Unreachable
+            As for `where`.
+        """
+        with self._guard:
+            self._close()
+            self._owner = replace(self._owner, epoch=epoch)
+            self._ask(target, {"ask": "ping"})
+
     def keep(self) -> None:
         """Keep the connection alive while it may be needed, and close it then."""
         if self._connection is None or not self._guard.acquire(blocking=False):
@@ -123,10 +170,12 @@ class Line:
                 if self._connection is None:
                     self._open(target)
                 return self._converse(head)
+            except Unsupported:
+                raise
             except (OSError, WireError) as error:
                 self._close()
                 if not cut or isinstance(error, Refused):
-                    raise OSError(str(error) or say.NOT_PROVEN()) from None
+                    raise _in_words(error) from None
                 cut = False
             except BaseException:
                 self._close()
@@ -147,9 +196,14 @@ class Line:
         while True:
             for message in self._connection.receive():
                 if message.head.get("number") == self._number:
-                    if "error" in message.head:
-                        raise Refused(say.NOT_THE_OWNER())
-                    return message.head
+                    match message.head.get("error"):
+                        case None:
+                            return message.head
+                        case "owner":
+                            epoch = message.head.get("epoch")
+                            raise Refused(epoch if type(epoch) is int else 0)
+                        case _:
+                            raise Unsupported(say.NOT_SUPPORTED(ask=head["ask"]))
 
     def _close(self) -> None:
         self._connection = self._target = None
@@ -158,10 +212,17 @@ class Line:
         self._opened = contextlib.ExitStack()
 
 
-def own() -> Owner:
+def owner_of(epoch: int) -> Owner:
     """Return by what the pods tell this job store from another one."""
     place = f"{socket.gethostname()} {store.home()}"
-    return Owner(hashlib.sha256(place.encode()).hexdigest()[:32], _FIRST_EPOCH)
+    return Owner(hashlib.sha256(place.encode()).hexdigest()[:32], epoch)
+
+
+def _in_words(error: OSError | WireError) -> OSError:
+    """Return an error with words for people."""
+    if isinstance(error, OSError):
+        return error
+    return OSError(say.OTHER_VERSION() if isinstance(error, VersionError) else say.NOT_PROVEN())
 
 
 def _read(one: Mapping[str, JsonValue]) -> Whereabouts:

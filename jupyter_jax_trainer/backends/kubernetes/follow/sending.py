@@ -11,11 +11,11 @@ from pathlib import Path
 from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client, Unreachable
 from jupyter_jax_trainer.backends.kubernetes.follow.connection import Connection, connect
-from jupyter_jax_trainer.backends.kubernetes.follow.line import Target, own
+from jupyter_jax_trainer.backends.kubernetes.follow.line import Target
 from jupyter_jax_trainer.datatypes import JsonValue
 from jupyter_jax_trainer.messages import follow as say
 from jupyter_jax_trainer.text import joined, size
-from jupyter_jax_trainer.worker.pod.wire import MAX_BODY, Wire, WireError
+from jupyter_jax_trainer.worker.pod.wire import MAX_BODY, Owner, Wire, WireError
 
 _WINDOW = 8 * MAX_BODY  # bytes that are on their way and not acknowledged
 _PAUSE = 1.0  # seconds between tries
@@ -64,8 +64,8 @@ class Sending(threading.Thread):
 
     Parameters
     ----------
-    client
-        The cluster.
+    client, owner
+        The cluster, and who sends.
     bundle
         The file.
     look
@@ -84,6 +84,7 @@ class Sending(threading.Thread):
     def __init__(
         self,
         client: Client,
+        owner: Owner,
         bundle: Path,
         look: Callable[[], Waiting | None],
         on_progress: Callable[[], None],
@@ -95,7 +96,7 @@ class Sending(threading.Thread):
         self._look = look
         self._on_progress = on_progress
         self._problem = problem
-        self._owner = own()
+        self._owner = owner
         self._told = 0.0
         self.doing: str = say.SENDING(size=size(bundle.stat().st_size))
 

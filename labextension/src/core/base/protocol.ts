@@ -69,6 +69,12 @@ export interface PlaceGroup {
   memory: number | null;
 }
 
+/** Where the ranks of a job are, and why some could not be asked. */
+export interface RankPlaces {
+  groups: PlaceGroup[];
+  notes: string[];
+}
+
 export interface Rank {
   rank: number;
   pid?: number | null;

@@ -3,7 +3,8 @@ import { useEffect, useState } from 'preact/hooks';
 import { errorText, toServerError } from '../base/errors';
 import { duration, formatBytes, sanitize } from '../base/format';
 import type { Host } from '../base/host';
-import type { PlaceGroup, Row } from '../base/protocol';
+import { Prose } from '../base/prose';
+import type { PlaceGroup, RankPlaces, Row } from '../base/protocol';
 import { formatRanks } from '../base/ranks';
 import { rankStateLabel } from '../base/states';
 import type { Translator } from '../base/translator';
@@ -31,7 +32,7 @@ export function WherePart({ row, host }: { row: Row; host: Host }) {
 function Places({ row, host }: { row: Row; host: Host }) {
   const jobKey = row.key;
   const { trans } = host;
-  const [groups, setGroups] = useState<readonly PlaceGroup[] | null>(null);
+  const [found, setFound] = useState<RankPlaces | null>(null);
   const [error, setError] = useState('');
   useEffect(() => {
     let gone = false;
@@ -39,9 +40,9 @@ function Places({ row, host }: { row: Row; host: Host }) {
     const ask = async () => {
       try {
         const path = `jobs/${encodeURIComponent(jobKey)}/where`;
-        const found = await host.get?.<{ groups: PlaceGroup[] }>(path);
+        const answer = await host.get?.<RankPlaces>(path);
         if (!gone) {
-          setGroups(found?.groups ?? []);
+          setFound(answer ?? { groups: [], notes: [] });
           setError('');
         }
       } catch (failed: unknown) {
@@ -62,16 +63,22 @@ function Places({ row, host }: { row: Row; host: Host }) {
   if (error) {
     return <p role="status">{sanitize(error)}</p>;
   }
-  if (groups === null) {
+  if (found === null) {
     return (
       <p class="jaxtrain-quiet" role="status">
         {trans.__('Asking the ranks…')}
       </p>
     );
   }
+  const { groups, notes } = found;
   const silent = row.cluster && groups.some(({ answered }) => !answered);
   return (
     <div class="jaxtrain-scroll">
+      {notes.map(note => (
+        <p key={note} class="jaxtrain-quiet" dir="auto">
+          <Prose text={note} />
+        </p>
+      ))}
       {silent && (
         <p class="jaxtrain-quiet">
           {trans.__('On a cluster, ranks report where they are after standing still for a while.')}
