@@ -278,7 +278,6 @@ def _manifest(
 ) -> Manifest:
     here = machine.this()
     return {
-        "format": files.FORMAT,
         "name": name,
         "uid": uuid.uuid4().hex,
         "backend": submission.backend,

@@ -54,7 +54,6 @@ class Attached(TypedDict):
 class Manifest(TypedDict):
     """The whole of ``manifest.json``."""
 
-    format: int
     name: str
     uid: str
     backend: str

@@ -117,6 +117,12 @@ class Option:
         return f"--{self.name}"
 
     @property
+    def opposite(self) -> str:
+        """What turns a switch off, which a default may have turned on."""
+        negated = self.name.removeprefix("no-")
+        return f"--no-{self.name}" if negated == self.name else f"--{negated}"
+
+    @property
     def kind(self) -> Kind:
         """How a form asks for it."""
         if self.metavar is None:
@@ -469,17 +475,13 @@ def read_words(words: Sequence[str], options: Iterable[Option]) -> tuple[Given, 
     parser.add_argument("-h", "--help", action="store_true", default=None)
     for option in options:
         flags = ([f"-{option.short}"] if option.short else []) + [option.flag]
-        if option.metavar is None and option.name.startswith("no-"):
-            parser.add_argument(option.flag, dest=option.field, action="store_true", default=None)
-            opposite = f"--{option.name.removeprefix('no-')}"
-            parser.add_argument(opposite, dest=option.field, action="store_false", default=None)
-        elif option.metavar is None:
+        action = "append" if option.repeat else "store"
+        if option.metavar is None:
+            action = "store_true"
             parser.add_argument(
-                *flags, dest=option.field, action=argparse.BooleanOptionalAction, default=None
+                option.opposite, dest=option.field, action="store_false", default=None
             )
-        else:
-            action = "append" if option.repeat else "store"
-            parser.add_argument(*flags, dest=option.field, action=action, default=None)
+        parser.add_argument(*flags, dest=option.field, action=action, default=None)
     try:
         found, rest = parser.parse_known_args(list(words))
     except argparse.ArgumentError as error:

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 
 from jupyter_jax_trainer.datatypes import JsonValue, MimeBundle
 from jupyter_jax_trainer.errors import JobDirError, JobNotFound, ResultsWithheld, UsageError
-from jupyter_jax_trainer.jobdir.files import FORMAT, Shape, read_json, write_json
+from jupyter_jax_trainer.jobdir.files import read_json, write_json
+from jupyter_jax_trainer.jobdir.formats import Shape
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.manifest import Attached, Manifest, attached_of
 from jupyter_jax_trainer.messages import Text, jobs
@@ -104,7 +105,6 @@ def grant(job: Job) -> None:
         raise UsageError(say.CANNOT_TRUST(job=job.name, variable=ALLOW))
     directory = JobDir(job.directory)
     note: dict[str, JsonValue] = {
-        "format": FORMAT,
         "uid": job.uid,
         "trainjob_uid": directory.read_trainjob_uid(),
         "granted": time.time(),

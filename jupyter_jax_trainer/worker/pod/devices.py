@@ -1,8 +1,8 @@
 """Whether JAX will find the kind of device that a job asked for.
 
-Left to itself it goes on with the CPU where a driver or a plugin is missing, and a job trains there
-for days while the devices of its nodes are idle. Whoever sets ``JAX_PLATFORMS`` has chosen. JAX
-itself is not asked: what a cell sets before the first use would come too late then.
+Without a driver or plugin JAX falls back to the CPU, and a job trains there for days while its
+nodes' devices are idle. Whoever sets ``JAX_PLATFORMS`` has chosen. JAX itself is not asked: what a
+cell sets before the first use would then come too late.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _check_gpu() -> None:
     if not plugins:
         raise WorkerError(say.NO_GPU_PLUGIN())
     if not all("cuda" in name for name in plugins):
-        return  # for other GPUs, whose drivers have other names
+        return  # other makers' drivers have other names
     try:
         ctypes.CDLL(_DRIVER)
     except OSError as error:

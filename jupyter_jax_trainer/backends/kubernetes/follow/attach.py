@@ -78,7 +78,6 @@ def attach(name: str, context: str | None, namespace: str | None) -> JobDir:
         }
         origin: Attached = {"attached": time.time()}
         manifest: Manifest = {
-            "format": said["format"],
             "name": _free(name),
             "uid": said["uid"],
             "backend": "kubernetes",

@@ -24,7 +24,6 @@ _TAIL = 200  # lines at the end of a file, among which the last frames of all ra
 class _Saved(TypedDict):
     """What the file holds."""
 
-    format: int
     ends: list[dict[str, Any]]  # each a `RankEnd`, with what other versions may add
     held: NotRequired[Held | None]
     stored: NotRequired[File | None]
@@ -82,7 +81,6 @@ class Kept:
     def save(self) -> None:
         """Write the file."""
         kept: _Saved = {
-            "format": files.FORMAT,
             "ends": [asdict(end) for end in self.ends],
             "held": self.held,
             "stored": self.stored,

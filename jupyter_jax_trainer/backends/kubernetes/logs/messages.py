@@ -12,7 +12,7 @@ from types import NoneType
 from typing import Any, TypedDict, cast
 
 from jupyter_jax_trainer.datatypes import JsonValue
-from jupyter_jax_trainer.jobdir.files import Shape, misfit
+from jupyter_jax_trainer.jobdir.formats import Shape, misfit
 from jupyter_jax_trainer.jobdir.records import Display, Frame
 from jupyter_jax_trainer.jobdir.state import error_record, position_record
 from jupyter_jax_trainer.worker.records import ErrorRecord, Position, Report, ResultInfo

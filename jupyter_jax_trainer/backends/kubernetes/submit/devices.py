@@ -1,7 +1,7 @@
 """Which nodes a job's devices are on: from ``--accelerator`` and ``--topology`` to node labels.
 
-What is the same for all devices of a kind (the tolerations of their taints) is in our runtimes, so
-that a job needs patches only where a type or a topology is asked for, or on another runtime.
+What all devices of a kind share, the tolerations of their taints, is in our runtimes: jobs need
+patches only for a type, a topology, or another runtime.
 """
 
 from __future__ import annotations
@@ -224,7 +224,7 @@ def brought(device: str, resources: Resources, own: Mapping[str, str]) -> int | 
         What its container asks for, and the labels of nodes that its pods ask for.
     """
     if device == "tpu" and TOPOLOGY in own:
-        with contextlib.suppress(UsageError, ValueError):  # a shape that there is not, or no shape
+        with contextlib.suppress(UsageError, ValueError):  # no such shape, or no shape at all
             return topology.fit(own[TOPOLOGY], None, None)[1]
     name = resource(device, resources)
     amount = quantity(resources.limits.get(name, "")) if name else None
@@ -320,14 +320,14 @@ def _label(word: str, device: str, nodes: Sequence[Node] | None) -> tuple[str, s
     ):
         if found := [(label, text) for label, text in carried if fits(text)]:
             break
-    # A node of Google's with NVIDIA's feature discovery has both labels: they mean the same.
+    # Google's nodes with NVIDIA's feature discovery have both labels, with the same meaning.
     for label in labels:
         values = [text for name, text in found if name == label]
         if len(values) > 1:
             raise UsageError(say.AMBIGUOUS_ACCELERATOR(accelerator=word, values=", ".join(values)))
     if found:
         return found[0]
-    # Nodes of that type may come: with the label that the others have, and its kind of values.
+    # Nodes of that type may be added: they will have the label that the others have.
     label = carried[0][0] if carried else labels[0]
     return label, usual if label == labels[0] else word
 
@@ -340,9 +340,9 @@ def _parts(text: str) -> set[str]:
 def _check(
     wanted: int, per_node: int, resource: str, selector: Mapping[str, str], nodes: Sequence[Node]
 ) -> list[str]:
-    """Say what has to wait for other nodes. That they may come nobody knows better than the user.
+    """Say what has to wait for nodes that are not there; only the user knows whether they will be.
 
-    One label is often that of machines of several sizes, so it is no proof against them.
+    A label often covers machines of several sizes, so it does not rule out larger ones.
     """
     words = joined(f"{name}={value}" for name, value in selector.items())
     fitting = [node for node in nodes if node.has(selector)]
