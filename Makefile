@@ -116,7 +116,7 @@ test-local: $(FACE)
 test-cluster: $(FACE)
 	$(PYTEST) $(COVER) $(CHOSEN) and cluster' $(TESTS)
 
-test-release: $(FACE)  ## tests for releases: images (15 GB), tutorials, pictures, long faults; after `make cluster`
+test-release: $(FACE)  ## tests for releases: images (16 GB), tutorials, pictures, long faults; after `make cluster`
 	$(PYTEST) -m release $(TESTS)
 
 # Not in CI: all programs that the tests start take longer then.
@@ -137,14 +137,15 @@ cluster:  ## start a real Kubernetes with Kubeflow Trainer (first time: 8 to 15 
 kueue:  ## build Kueue for the queue tests (first time: 4 to 8 minutes); after `make cluster`
 	@"$(PYTHON)" tests/cluster/harness/kueue.py build
 
-images: $(TEST)  ## build and try all worker images (15 GB); after `make cluster`
+images: $(TEST)  ## build and try all worker images (16 GB); after `make cluster`
 	$(PY) -m pytest -rs tests/cluster/test_images.py
 
 requirements: $(TEST)  ## update hashes in the requirements.txt of images and releases, and what runtimes say of images
 	@$(PIP) 'uv>=0.13,<1'
-	@for kind in cpu cuda tpu; do $(VENV)/bin/uv pip compile --quiet --no-deps --generate-hashes --no-annotate \
+	@for list in cpu/requirements cuda/requirements tpu/requirements standard; do \
+	  $(VENV)/bin/uv pip compile --quiet --no-deps --generate-hashes --no-annotate \
 	  --python-version 3.11 --custom-compile-command 'make requirements' \
-	  --output-file images/$$kind/requirements.txt images/$$kind/requirements.in || exit 1; done
+	  --output-file images/$$list.txt images/$$list.in || exit 1; done
 	@$(PY) images/packages.py
 	@$(VENV)/bin/uv pip compile --quiet --generate-hashes --no-annotate \
 	  --python-version 3.12 --custom-compile-command 'make requirements' \

@@ -32,6 +32,7 @@ GROUPS = {
         "cluster_start",
         "cluster_restart",
         "cluster_status",
+        "cluster_channel",
         "cluster_log",
         "cluster_list",
     ),

@@ -22,7 +22,8 @@ IMAGE = re.compile(
     r"(?P<place>[\w.:/-]+)/(?P<own>(?P<name>[\w-]+):(?P<tag>[\w.-]+))@(?P<digest>sha256:[0-9a-f]{64})"
 )
 OWN = re.compile(r"(?m)^images:\n(?:[ -].*\n)*")
-PYTHON = re.compile(r"-py[0-9.]+$")
+PYTHON = re.compile(r"-py[0-9.]+")
+SLIM = "-slim"
 
 
 def pin(*images: str) -> None:
@@ -37,12 +38,14 @@ def pin(*images: str) -> None:
                 f"{image} is not REGISTRY/NAME:TAG@sha256:… of one of {', '.join(DEVICES)}."
             )
         device = DEVICES[found["name"]]
-        usual = _image_in(RUNTIMES / device / f"jax-{device}.yaml")
+        slim = SLIM if found["tag"].endswith(SLIM) else ""
+        folder = RUNTIMES / slim.strip("-") / device
+        usual = _image_in(folder / f"jax-{device}{slim}.yaml")
         if PYTHON.sub("", found["own"]) != PYTHON.sub("", usual):
-            raise SystemExit(f"{image} is not {usual}, as runtimes/{device} has it.")
+            raise SystemExit(f"{image} is not {usual}, as {folder} has it.")
         pinned[found["own"]] = image
         if found["own"] == usual:
-            file = RUNTIMES / device / "kustomization.yaml"
+            file = folder / "kustomization.yaml"
             texts[file] = (
                 f"{OWN.sub('', file.read_text())}images:\n  - name: {found['name']}\n"
                 f"    newName: {found['place']}/{found['name']}\n    digest: {found['digest']}\n"

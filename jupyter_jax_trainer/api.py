@@ -25,7 +25,7 @@ from jupyter_jax_trainer.errors import BackendError, JaxTrainError, JobDirError,
 from jupyter_jax_trainer.jobdir import files, layout, retention
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.jobdir.layout import JobDir
-from jupyter_jax_trainer.jobdir.manifest import Manifest, Origin, Plan, SentRecord
+from jupyter_jax_trainer.jobdir.manifest import Manifest, Plan, SentRecord, Submitted
 from jupyter_jax_trainer.messages import api as say
 from jupyter_jax_trainer.messages import cell as cell_words
 from jupyter_jax_trainer.messages import local as local_words
@@ -89,8 +89,7 @@ def train(
     check(spec, submission, plan, capture)
     say_notes(capture, allow_large=spec.allow_large)
     stem = getattr(func, "__name__", "call")
-    origin: Origin = {"cwd": str(_folder())}
-    return submit(spec, submission, plan, capture, stem=stem, origin=origin, returns=True)
+    return submit(spec, submission, plan, capture, stem=stem, returns=True)
 
 
 def _check_keywords(func: Callable[..., Any], options: Mapping[str, Any]) -> None:
@@ -185,7 +184,7 @@ def dry_run(
     from jupyter_jax_trainer.bundle import write_bundle
 
     name = _free_name(spec.name, submission, plan) if spec.name else _new_name(stem, plan)
-    manifest = _manifest(name, spec, submission, plan, capture, {}, False)
+    manifest = _manifest(name, spec, submission, plan, capture)
 
     def write(path: Path) -> str:
         return write_bundle(path, name, capture, spec.out, argv=argv, wheels=submission.wheels)
@@ -218,7 +217,7 @@ def submit(
     *,
     cell: str | None = None,
     stem: str = "cell",
-    origin: Origin | None = None,
+    origin: Submitted | None = None,
     returns: bool = False,
     argv: Sequence[str] = (),
     before_start: Callable[[], None] = lambda: None,
@@ -246,7 +245,7 @@ def submit(
             wheels=submission.wheels,
         )
         files.write_private(directory.cell, (cell if cell is not None else capture.code).encode())
-        manifest = _manifest(name, spec, submission, plan, capture, origin or {}, returns)
+        manifest = _manifest(name, spec, submission, plan, capture, origin, returns)
         manifest["digest"] = digest
         files.write_json(directory.manifest, manifest)
         before_start()
@@ -274,12 +273,11 @@ def _manifest(
     submission: Submission,
     plan: Plan,
     capture: Capture,
-    origin: Origin,
-    returns: bool,
+    origin: Submitted | None = None,
+    returns: bool = False,
 ) -> Manifest:
     here = machine.this()
     return {
-        "format": files.FORMAT,
         "name": name,
         "uid": uuid.uuid4().hex,
         "backend": submission.backend,
@@ -290,7 +288,7 @@ def _manifest(
         "spec": spec.to_json(),
         "plan": plan,
         "sent": sent_records(capture),
-        "origin": origin,
+        "origin": origin or {"cwd": str(_folder())},
         "returns": returns,
         "digest": "",
         "python": ".".join(map(str, sys.version_info[:3])),
@@ -444,9 +442,9 @@ def runtimes(
     return found
 
 
-def notebook_origin() -> Origin:
+def notebook_origin() -> Submitted:
     """Return which notebook is at work, as far as its environment tells."""
-    found: Origin = {"cwd": str(Path.cwd())}
+    found: Submitted = {"cwd": str(Path.cwd())}
     if session := os.environ.get("JPY_SESSION_NAME"):
         found["notebook"] = session
     if cell := _cell_id():

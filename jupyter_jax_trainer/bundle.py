@@ -22,6 +22,7 @@ CELL_FILE = "<Cell>"
 _OF_WORKER = (
     "__init__.py",
     "datatypes.py",
+    "devices.py",
     "errors.py",
     "masking.py",
     "messages/__init__.py",

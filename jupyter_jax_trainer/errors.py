@@ -11,7 +11,8 @@
     ├── ResultError       a result is missing, damaged or refused
     │   └── ResultsWithheld   somebody else submitted the job, and it is not trusted
     ├── JobFailed         the job failed or was cancelled; ``failure`` says how
-    └── JobDetached       the wait was interrupted; the job continues
+    ├── JobDetached       the wait was interrupted; the job continues
+    └── WorkerError       in the job: a rank gives up before the cell runs (worker.exceptions)
 """
 
 from __future__ import annotations

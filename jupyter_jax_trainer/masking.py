@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jupyter_jax_trainer.datatypes import JsonValue
+from jupyter_jax_trainer.devices import KINDS
 
 HIDDEN = "…"
 
@@ -93,9 +94,10 @@ _ENDINGS = (
 )
 _OWN = (["from", "secret"], ["show", "secrets"])  # our own options that end so
 _HEADERS = frozenset(("authorization", "cookie"))  # their values have blanks
+_OF_DEVICES = [prefix for kind in KINDS.values() for prefix in kind.variables]
 # These have no use for a secret; unless their names say so: NVIDIA_API_KEY is one.
 _HARMLESS_VARIABLE = re.compile(
-    "(JAX|JAXTRAIN|XLA|NCCL|CUDA|NVIDIA|TPU|LIBTPU|OMP|TF_CPP|LC)_.*"
+    f"({'|'.join(('JAX', 'JAXTRAIN', 'XLA', *_OF_DEVICES, 'OMP', 'TF_CPP', 'LC'))})_.*"
     "|PYTHON[A-Z]*|HOME|PATH|LD_LIBRARY_PATH|TMPDIR|LANG|TZ"
 )
 _HARMLESS_ANNOTATION = re.compile(

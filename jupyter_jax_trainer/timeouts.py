@@ -18,6 +18,7 @@ CAUSE = timeouts.CAUSE
 KILL = timeouts.KILL
 RESULT_HOLD = timeouts.RESULT_HOLD
 TRANSFER = timeouts.TRANSFER
+BUNDLE = timeouts.BUNDLE
 RECONNECT = timeouts.RECONNECT
 STATUS = timeouts.STATUS
 PROOF = timeouts.PROOF
@@ -79,6 +80,7 @@ OF_WORKERS = (
     KILL,
     RESULT_HOLD,
     TRANSFER,
+    BUNDLE,
     RECONNECT,
     STATUS,
     PROOF,

@@ -16,7 +16,14 @@ pytestmark = pytest.mark.timeout(240)
 QUICK = ("loading", "capture", "follow_logs", "log_pages", "where_pods")
 LOCAL = ("start", "step", "logs", "where")
 FACE = ("face_start", "face_log", "face_live", "face_jobs", "face_others")
-CLUSTER = ("cluster_start", "cluster_restart", "cluster_status", "cluster_log", "cluster_list")
+CLUSTER = (
+    "cluster_start",
+    "cluster_restart",
+    "cluster_status",
+    "cluster_channel",
+    "cluster_log",
+    "cluster_list",
+)
 ELSEWHERE = ("queue_fifty",)  # tests/cluster/test_queues.py, which installs Kueue
 
 

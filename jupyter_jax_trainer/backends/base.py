@@ -171,6 +171,7 @@ class InstallRequest:
     """The options of ``runtimes install``."""
 
     devices: Sequence[str]
+    slim: bool = False
     python: str | None = None
     registry: str | None = None
     image: str | None = None

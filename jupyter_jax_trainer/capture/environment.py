@@ -26,14 +26,17 @@ from jupyter_jax_trainer.capture.distributions import (
 )
 from jupyter_jax_trainer.capture.imports import Imports
 from jupyter_jax_trainer.capture.packing import CannotPack, Platform, Wheel, pack
+from jupyter_jax_trainer.capture.room import Room
+from jupyter_jax_trainer.devices import KINDS
 from jupyter_jax_trainer.errors import CaptureError
 from jupyter_jax_trainer.messages import Text
 from jupyter_jax_trainer.messages import environment as say
 from jupyter_jax_trainer.text import joined, size
 
+_OF_DEVICES = [pattern for kind in KINDS.values() for pattern in kind.packages]
 # An image for JAX has these, in versions that fit each other and its devices.
 OF_IMAGE = re.compile(
-    r"jax|jaxlib|jax-(cuda|rocm|metal|tpu)[\w-]*|numpy|scipy|ml-dtypes|opt-einsum|nvidia-.*|libtpu"
+    "|".join(("jax", "jaxlib", "numpy", "scipy", "ml-dtypes", "opt-einsum", *_OF_DEVICES))
 )
 # The worker brings these itself, or what stands for them. Even `open` is IPython's in a notebook.
 _OF_WORKER = ("cloudpickle", "jupyter_jax_trainer", "IPython", "ipykernel")
@@ -83,7 +86,7 @@ def gather(
     imports: Imports,
     image: Image,
     given: Mapping[str, str] | None = None,
-    limit: int | None = None,
+    room: Room | None = None,
     own: Iterable[str] = (),
 ) -> Packed:
     """Pack what a job imports and its image lacks, in the versions that are installed here.
@@ -98,8 +101,8 @@ def gather(
         What its pods have.
     given
         Packages that somebody has named for the job; they are not packed. Name → version.
-    limit
-        How many bytes may travel; None for any number.
+    room
+        How much may travel; None for any amount.
     own
         The user's own modules that are sent, by their top-level names. Of their distributions the
         metadata goes along: many ask for their own version.
@@ -109,13 +112,13 @@ def gather(
     CaptureError
         Something can't be packed, is too large, or doesn't fit what the image has.
     """
-    given = given or {}
+    given, room = given or {}, room or Room()
     needs = _Needs(image, given)
     needs.add(imports.certain, imports.objects)
     needs.check(needs.found)
     packed = Packed()
-    packed.wheels += _pack_all(list(needs.found.values()), image, limit)
-    _add_possible(packed, imports, needs, limit)
+    packed.wheels += _pack_all(list(needs.found.values()), image, room)
+    _add_possible(packed, imports, needs, room)
     for one in editable(own):
         if one.name not in given:
             with suppress(CannotPack):
@@ -128,7 +131,7 @@ def gather(
     return packed
 
 
-def _add_possible(packed: Packed, imports: Imports, needs: _Needs, limit: int | None) -> None:
+def _add_possible(packed: Packed, imports: Imports, needs: _Needs, room: Room) -> None:
     """Pack what may be imported, each with what it needs, if it can go."""
     for name in sorted(imports.possible - imports.certain):
         more = needs.copy()
@@ -138,18 +141,17 @@ def _add_possible(packed: Packed, imports: Imports, needs: _Needs, limit: int | 
             continue
         try:
             more.check(more.found)
-            left = None if limit is None else limit - packed.total
-            packed.wheels += _pack_all(new, needs.image, left)
+            packed.wheels += _pack_all(new, needs.image, room.without(packed.total))
             needs = more
         except CaptureError as error:
             problem = error.message.rstrip(".")
             packed.notes.append(say.NOT_SENT(package=_named(new[0]), problem=problem))
 
 
-def _pack_all(found: Sequence[Installed], image: Image, limit: int | None) -> list[Wheel]:
+def _pack_all(found: Sequence[Installed], image: Image, room: Room) -> list[Wheel]:
     """Pack distributions; `CaptureError` says what can't be packed, or that all is too large."""
-    if limit is not None and sum(one.size for one in found) > limit * _MOST_SHRINKING:
-        raise _too_large(found, limit)
+    if not room.fits(sum(one.size for one in found) / _MOST_SHRINKING):
+        raise _too_large(found, room)
     wheels: list[Wheel] = []
     problems: dict[str, Text] = {}
     for one in found:
@@ -158,8 +160,8 @@ def _pack_all(found: Sequence[Installed], image: Image, limit: int | None) -> li
         except CannotPack as error:
             option = f"--package {_named(one, '==')}"
             problems[option] = say.ONE_PROBLEM(package=_named(one), problem=error)
-        if limit is not None and sum(len(wheel.data) for wheel in wheels) > limit:
-            raise _too_large(found, limit)
+        if not room.fits(sum(len(wheel.data) for wheel in wheels)):
+            raise _too_large(found, room)
     if problems:
         raise CaptureError(
             say.CANNOT_PACK(problems="; ".join(problems.values()), options=" ".join(problems))
@@ -343,10 +345,10 @@ def _differences(objects: Iterable[str], image: Image) -> Iterator[str]:
         yield say.VERSIONS_DIFFER(package=name, here=one.version, there=there)
 
 
-def _too_large(found: Iterable[Installed], limit: int) -> CaptureError:
+def _too_large(found: Iterable[Installed], room: Room) -> CaptureError:
     by_size = sorted(found, key=lambda one: -one.size)
     packages = joined([f"{_named(one)} ({size(one.size)})" for one in by_size], most=4)
-    return CaptureError(say.TOO_LARGE(packages=packages, most=size(max(0, limit))))
+    return CaptureError(say.TOO_LARGE(packages=packages, most=size(max(0, room.most or 0))))
 
 
 def _named(one: Installed, between: str = " ") -> str:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from jupyter_jax_trainer.backends import registry
 from jupyter_jax_trainer.backends.base import InstallRequest
 from jupyter_jax_trainer.commands.context import Context
+from jupyter_jax_trainer.devices import DEVICES
 from jupyter_jax_trainer.errors import BackendError, UsageError
 from jupyter_jax_trainer.messages import commands as say
 from jupyter_jax_trainer.options import checks
-from jupyter_jax_trainer.options.table import DEVICES, Given
+from jupyter_jax_trainer.options.table import Given
 
-_INSTALL_ONLY = ("device", "python", "registry", "image", "volume", "force", "dry_run")
+_INSTALL_ONLY = ("device", "slim", "python", "registry", "image", "volume", "force", "dry_run")
 
 
 def runtimes(context: Context, values: Given, words: list[str]) -> None:
@@ -84,6 +85,7 @@ def _install(context: Context, values: Given) -> None:
     """Install our runtimes, and say what changed."""
     asked = InstallRequest(
         devices=values.texts("device") or DEVICES,
+        slim=values.flag("slim"),
         python=values.text("python"),
         registry=values.text("registry"),
         image=values.text("image"),

@@ -12,7 +12,7 @@ from pathlib import Path
 from jupyter_jax_trainer.commands.actions import watch
 from jupyter_jax_trainer.commands.context import Context
 from jupyter_jax_trainer.errors import UsageError
-from jupyter_jax_trainer.jobdir.manifest import Origin
+from jupyter_jax_trainer.jobdir.manifest import Submitted
 from jupyter_jax_trainer.messages import commands as say
 from jupyter_jax_trainer.options.checks import shown
 from jupyter_jax_trainer.options.table import Given
@@ -62,7 +62,7 @@ def run(context: Context, values: Given, words: list[str]) -> None:
         argv = [str(path), *arguments]
         context.print(api.dry_run(spec, backend, plan, capture, stem=path.stem, argv=argv))
         return
-    origin: Origin = {"script": str(path.absolute()), "cwd": str(Path.cwd())}
+    origin: Submitted = {"script": str(path.absolute()), "cwd": str(Path.cwd())}
     job = api.submit(
         spec,
         backend,

@@ -7,14 +7,9 @@ from dataclasses import dataclass
 from jupyter_jax_trainer.commands import actions, converting, history, script
 from jupyter_jax_trainer.commands.context import Handler
 from jupyter_jax_trainer.commands.runtimes import runtimes
+from jupyter_jax_trainer.devices import DEVICES
 from jupyter_jax_trainer.options import amounts, checks
-from jupyter_jax_trainer.options.table import (
-    BY_FIELD,
-    DEVICES,
-    OPTIONS,
-    PYTHONS,
-    Option,
-)
+from jupyter_jax_trainer.options.table import BY_FIELD, OPTIONS, PYTHONS, Option, one_of
 from jupyter_jax_trainer.states import State
 
 
@@ -281,12 +276,16 @@ _COMMANDS = (
             Option(
                 name="device",
                 short="d",
-                metavar="{cpu,gpu,tpu}",
+                metavar=one_of(DEVICES),
                 choices=DEVICES,
                 check=checks.one_of(*DEVICES),
                 repeat=True,
                 commas=True,
                 help="install: only for these devices.",
+            ),
+            Option(
+                name="slim",
+                help="install: for images without flax, pandas and the like, beside the others.",
             ),
             Option(
                 name="python",

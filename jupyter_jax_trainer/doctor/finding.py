@@ -21,12 +21,15 @@ class Finding:
         What was looked at, and what was seen.
     advice
         What to do about it: the hint of the detail, where none is given.
+    notable
+        A page that lists problems lists it even if all is well.
     """
 
     status: str
     subject: str
     detail: str
     advice: str | None = None
+    notable: bool = False
 
     def __post_init__(self) -> None:
         if self.advice is None and isinstance(self.detail, Text):

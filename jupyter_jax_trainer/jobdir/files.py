@@ -1,6 +1,6 @@
 """The files of a job directory, read and written so that a crash or a hand can't mislead a reader.
 
-The shapes say what readers rely on (docs/reference/job-directory.md has all of it).
+What is in them is said in `formats`.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from operator import itemgetter
 from pathlib import Path
-from types import NoneType
-from typing import Any, BinaryIO, Generic, TypeAlias, TypedDict, TypeVar
+from typing import Any, BinaryIO, Generic, TypedDict, TypeVar, cast
 
 from jupyter_jax_trainer.datatypes import JsonValue
 from jupyter_jax_trainer.errors import JobDirError
+from jupyter_jax_trainer.jobdir import formats
+from jupyter_jax_trainer.jobdir.formats import LINES, Shape, misfit
 from jupyter_jax_trainer.messages import jobs as say
 from jupyter_jax_trainer.worker.durable import put_in_place
 
 T = TypeVar("T")
-FORMAT = 1
 _BLOCK = 1 << 18  # bytes that are read at a time
 
 
@@ -78,65 +78,12 @@ def disk_use(path: Path) -> int:
     return total
 
 
-class Document(TypedDict):
-    """What all files of a job that are one JSON object have: the version of their format."""
-
-    format: int
-
-
-# What others rely on in JSON: a type, one of several, items of a list, or keys of an object.
-Shape: TypeAlias = type | tuple["Shape", ...] | list["Shape"] | dict[str, "Shape"]
-
-_TEXT = (str, NoneType)
-_NUMBER = (int, float)
-MANIFEST: dict[str, Shape] = {
-    "name": str,
-    "uid": str,
-    "host": str,
-    "created": _NUMBER,
-    "spec": {"nodes": int},
-    "plan": dict,
-    "sent": [{"name": str}],
-    "returns": bool,
-}
-STATE: dict[str, Shape] = {
-    "state": str,
-    "reason": _TEXT,
-    "hint": _TEXT,
-    "history": [{"state": str, "time": _NUMBER}],
-    "ranks": [{"rank": int, "state": str, "exit": (int, NoneType)}],
-    "progress": (NoneType, {"step": int, "metrics": dict, "time": _NUMBER}),
-    "failure": (NoneType, {"kind": str, "message": str}),
-    "results": (NoneType, [{"name": str}]),
-}
-_LINES: dict[str, Shape] = {
-    "events.jsonl": {"time": _NUMBER, "kind": str, "message": str},
-    "metrics.jsonl": {"time": _NUMBER, "rank": int, "step": int, "values": dict},
-    "displays.jsonl": {"log_offset": int, "data": dict, "metadata": dict},
-    "index.jsonl": [(str, _NUMBER)],
-}
-
-
-def misfit(value: Any, shape: Shape, where: str = "") -> str | None:
-    """Find where a value differs from what others rely on: types, keys of objects, items."""
-    if isinstance(shape, dict):
-        if not isinstance(value, dict):
-            return where
-        inner = [misfit(value.get(key), item, f"{where}.{key}") for key, item in shape.items()]
-    elif isinstance(shape, list):
-        if not isinstance(value, list):
-            return where
-        inner = [misfit(item, shape[0], f"{where}[{n}]") for n, item in enumerate(value)]
-    elif isinstance(shape, tuple):
-        found = [misfit(value, item, where) for item in shape]
-        return None if None in found else found[-1]
-    else:
-        return None if isinstance(value, shape) else where
-    return next((fault for fault in inner if fault), None)
+class _Document(TypedDict):
+    """Any `TypedDict`: each file that is one JSON object has one of its own."""
 
 
 def read_json(path: Path, shape: Shape) -> dict[str, JsonValue]:
-    """Read a JSON object and check its format and its shape.
+    """Read a JSON object, of this format or an older one, and check its shape.
 
     Raises
     ------
@@ -152,8 +99,11 @@ def read_json(path: Path, shape: Shape) -> dict[str, JsonValue]:
         raise JobDirError(say.FILE_MISSING(path=path, directory=path.parent)) from None
     except (OSError, ValueError) as error:
         raise damaged(path, error) from None
-    if value.get("format") != FORMAT:
-        raise JobDirError(say.OTHER_FORMAT(path=path, found=value.get("format"), known=FORMAT))
+    if value.get("format") not in formats.READABLE:
+        raise JobDirError(
+            say.OTHER_FORMAT(path=path, found=value.get("format"), known=formats.FORMAT)
+        )
+    value = formats.from_disk(path.name, value)
     if fault := misfit(value, shape):
         field = fault.lstrip(".")
         raise JobDirError(say.FIELD_DAMAGED(path=path, field=field, directory=path.parent))
@@ -166,7 +116,7 @@ def damaged(path: Path, error: Exception) -> JobDirError:
 
 
 def write_json(
-    path: Path, value: Document | Mapping[str, JsonValue], *, durable: bool = False
+    path: Path, value: _Document | Mapping[str, JsonValue], *, durable: bool = False
 ) -> None:
     """Replace a JSON file atomically: readers see the old one or the new one.
 
@@ -177,7 +127,7 @@ def write_json(
     try:
         file = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with open(file, "w") as stream:
-            json.dump(value, stream)
+            json.dump(formats.to_disk(path.name, cast(Mapping[str, JsonValue], value)), stream)
         if durable:
             put_in_place(part, path)
         else:
@@ -252,7 +202,7 @@ class LinePages:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._shape = _LINES.get(path.name, dict)
+        self._shape = LINES.get(path.name, dict)
         self._lock = threading.Lock()
         self._file = 0  # its inode
         self._marks = [(0, 0)]  # of some lines the number and the offset, rising
@@ -303,7 +253,7 @@ class LineReader(Generic[T]):
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._shape = _LINES.get(path.name, dict)
+        self._shape = LINES.get(path.name, dict)
         self._offset = 0
 
     def read(self) -> Iterator[T]:

@@ -1,4 +1,4 @@
-"""The job directory: its file names and formats (docs/reference/job-directory.md)."""
+"""The job directory: its files, and who holds it (docs/reference/job-directory.md)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, cast
 from jupyter_jax_trainer import machine
 from jupyter_jax_trainer.errors import JobDirError, JobNotFound
 from jupyter_jax_trainer.jobdir.failure import Failure
-from jupyter_jax_trainer.jobdir.files import MANIFEST, STATE, is_regular, read_json, write_json
+from jupyter_jax_trainer.jobdir.files import is_regular, read_json, write_json
+from jupyter_jax_trainer.jobdir.formats import MANIFEST, STATE
 from jupyter_jax_trainer.jobdir.locks import try_lock
 from jupyter_jax_trainer.jobdir.manifest import machine_of
 from jupyter_jax_trainer.jobdir.state import JobState, read

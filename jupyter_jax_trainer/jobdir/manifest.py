@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NotRequired, TypedDict
+from typing import TYPE_CHECKING, NotRequired, TypedDict, final
 
 from jupyter_jax_trainer.machine import Machine
 
@@ -32,22 +32,28 @@ class Plan(TypedDict):
     max_name: NotRequired[int]
 
 
-class Origin(TypedDict, total=False):
-    """Where a job comes from: a notebook's cell, a script, or a cluster where it was found."""
+@final
+class Submitted(TypedDict):
+    """Where this store submitted a job: in a folder, mostly from a notebook's cell or a script."""
 
     cwd: str
-    notebook: str
-    cell: str
-    script: str
-    attached: float  # when, seconds since the epoch
-    signature: str
-    statement: dict[str, str]  # what is signed (trust.signing.Statement)
+    notebook: NotRequired[str]
+    cell: NotRequired[str]
+    script: NotRequired[str]
+
+
+@final
+class Attached(TypedDict):
+    """When a job was found in a cluster, and who has signed it there."""
+
+    attached: float  # seconds since the epoch
+    signature: NotRequired[str]
+    statement: NotRequired[dict[str, str]]  # what is signed (trust.signing.Statement)
 
 
 class Manifest(TypedDict):
     """The whole of ``manifest.json``."""
 
-    format: int
     name: str
     uid: str
     backend: str
@@ -58,7 +64,7 @@ class Manifest(TypedDict):
     spec: SpecRecord
     plan: Plan
     sent: list[SentRecord]
-    origin: NotRequired[Origin]
+    origin: NotRequired[Submitted | Attached]
     returns: bool
     digest: str
     python: NotRequired[str]
@@ -71,3 +77,15 @@ class Manifest(TypedDict):
 def machine_of(manifest: Manifest) -> Machine:
     """Return the machine that runs a job."""
     return Machine(manifest["host"], manifest.get("machine") or "", manifest.get("boot") or "")
+
+
+def submitted_of(manifest: Manifest) -> Submitted | None:
+    """Return where this store submitted a job; None where that is not known, or it did not."""
+    origin = manifest.get("origin")
+    return origin if origin and "attached" not in origin else None
+
+
+def attached_of(manifest: Manifest) -> Attached | None:
+    """Return when a job was found in a cluster; None where this store submitted it."""
+    origin = manifest.get("origin")
+    return origin if origin and "attached" in origin else None

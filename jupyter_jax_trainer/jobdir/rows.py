@@ -9,6 +9,7 @@ from jupyter_jax_trainer.backends import registry
 from jupyter_jax_trainer.errors import JaxTrainError
 from jupyter_jax_trainer.jobdir.describe import shape
 from jupyter_jax_trainer.jobdir.job import Job
+from jupyter_jax_trainer.jobdir.manifest import submitted_of
 from jupyter_jax_trainer.jobdir.state import ProgressState
 from jupyter_jax_trainer.messages import jobs as say
 from jupyter_jax_trainer.states import ENDED, State
@@ -96,7 +97,7 @@ def _row(job: Job, root: Path | None) -> Row:
     spec, plan = manifest["spec"], manifest["plan"]
     active = state["state"] not in ENDED
     ended = next((one["time"] for one in state["history"] if one["state"] in ENDED), None)
-    origin = manifest.get("origin") or {}
+    origin = submitted_of(manifest)
     standing = policy.of(job)
     able = job.backend.capabilities
     can = actions(able.suspend, state["state"])
@@ -118,8 +119,8 @@ def _row(job: Job, root: Path | None) -> Row:
         "place": job.backend.place(manifest),
         "runtime": plan.get("runtime"),
         "progress": state["progress"],
-        "notebook": notebook_path(origin.get("notebook"), root),
-        "cell": origin.get("cell"),
+        "notebook": notebook_path(origin and origin.get("notebook"), root),
+        "cell": origin and origin.get("cell"),
         "where": able.where,
         "actions": ["trust", *can] if standing is policy.Trust.FOREIGN else can,
         "trust": standing,

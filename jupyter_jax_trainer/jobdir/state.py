@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NotRequired, Self, TypedDict, cast
 
 from jupyter_jax_trainer.datatypes import JsonValue
-from jupyter_jax_trainer.jobdir.files import FORMAT, damaged
+from jupyter_jax_trainer.jobdir.files import damaged
 from jupyter_jax_trainer.messages import jobs as say
 from jupyter_jax_trainer.states import Phase, State, Unstarted
 from jupyter_jax_trainer.worker.records import ErrorRecord as ErrorRecord
@@ -41,19 +41,6 @@ class RankState(TypedDict):
     host: str | None
     pod: NotRequired[str | None]
     where: NotRequired[HeardPosition | None]
-
-
-class RankChange(TypedDict, total=False):
-    """Keywords for a change of a `RankState`."""
-
-    rank: int
-    pid: int | None
-    state: Phase
-    exit: int | None
-    restarts: int
-    host: str | None
-    pod: str | None
-    where: HeardPosition | None
 
 
 class InitializerState(TypedDict):
@@ -107,7 +94,6 @@ class FailureState(TypedDict):
 class JobState(TypedDict):
     """The whole of ``state.json``."""
 
-    format: int
     state: State
     reason: str | None
     hint: str | None
@@ -240,7 +226,6 @@ def first_state(
         It goes into the history: False for what is on no disk.
     """
     return {
-        "format": FORMAT,
         "state": state,
         "reason": reason,
         "hint": hint,
@@ -252,11 +237,8 @@ def first_state(
     }
 
 
-_SUBMITTING_0_1 = "is being submitted"  # the reason by which version 0.1 said so
-
-
 def read(value: dict[str, JsonValue], source: Path) -> JobState:
-    """Take over a checked ``state.json``, also one of version 0.1.
+    """Take over a checked ``state.json``.
 
     Raises
     ------
@@ -274,8 +256,6 @@ def read(value: dict[str, JsonValue], source: Path) -> JobState:
             initializer["state"] = Phase(initializer["state"])
     except ValueError as error:
         raise damaged(source, error) from None
-    if state["reason"] == _SUBMITTING_0_1:
-        state.setdefault("submitting", True)
     return state
 
 

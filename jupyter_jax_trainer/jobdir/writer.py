@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Unpack
+from typing import Any
 
 from jupyter_jax_trainer import masking
 from jupyter_jax_trainer.jobdir.failure import Failure
@@ -22,7 +22,6 @@ from jupyter_jax_trainer.jobdir.records import Display, Event
 from jupyter_jax_trainer.jobdir.state import (
     InitializerState,
     JobState,
-    RankChange,
     RankState,
     ResultInfo,
     about_restart,
@@ -181,10 +180,10 @@ class Recorder:
         if self.state["state"] == State.RUNNING:
             self.change(State.RUNNING, self.about_restart())
 
-    def rank(self, number: int, **fields: Unpack[RankChange]) -> None:
-        """Change what is known of a rank."""
-        self.state["ranks"][number].update(fields)
+    def rank(self, number: int) -> RankState:
+        """Return what is known of a rank, for a change that the next `save` writes."""
         self._dirty = True
+        return self.state["ranks"][number]
 
     def initializers(self, found: list[InitializerState]) -> None:
         """Note how those are that fetch data or a model before the training begins."""

@@ -8,7 +8,8 @@ ordinary string that knows its id and its hint::
     raise UsageError(say.CANNOT_COMPILE(error=error))
 
 Tests check ids, so that a wording changes in one place; ``tests/unit/test_messages.py`` has the
-rules. Three tables have ids and texts of their own: options, commands, and the causes in
+rules. The checks of ``doctor`` have their messages beside them, in the same form. Three tables have
+ids and texts of their own: options, commands, and the causes in
 ``backends/kubernetes/diagnosis/causes``.
 """
 
@@ -83,9 +84,15 @@ def plain_json(value: T) -> T:
     return plain
 
 
-def identify(module: Namespace) -> None:
-    """Give the messages of a module their ids; its last line calls this with ``globals()``."""
-    area = str(module["__name__"]).rpartition(".")[2]
+def identify(module: Namespace, area: str = "") -> None:
+    """Give the messages of a module their ids; its last line calls this with ``globals()``.
+
+    Parameters
+    ----------
+    area
+        How the ids begin, if not with the name of the module.
+    """
+    area = area or str(module["__name__"]).rpartition(".")[2]
     for name, message in module.items():
         if isinstance(message, Message):
             message.id = f"{area}.{name.lower().replace('_', '-')}"

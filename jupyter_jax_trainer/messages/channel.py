@@ -49,7 +49,7 @@ FAILED = Message("the channel failed: {error}")
 NO_WAY_THERE = Message(
     "rank 0 can't reach their pods on port {port}; `jaxtrain doctor` checks the NetworkPolicies"
 )
-NOT_LISTENING = Message("their pods don't listen: the channel's port was taken")
+NOT_LISTENING = Message("their pods don't listen on any port")
 NOT_YOURS = Message("somebody else submitted the job")
 NOT_SAID = Message("its first pod has not said where its channel is; it may be of an older version")
 NO_FOLLOWER = Message("the process that follows the job does not answer")

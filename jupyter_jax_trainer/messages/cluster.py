@@ -20,7 +20,9 @@ LOGS_MIXED = Message("logs of restarted containers may be mixed up")
 NO_RANKS = Message("ranks, logs and results can't be shown")
 LATE_RANKS = Message("ranks are only seen every two seconds")
 NO_LOGS = Message("logs, progress and results can't be shown")
-NO_FORWARD = Message("results over 4 MiB need a --store, and ranks can't be asked where they are")
+NO_FORWARD = Message(
+    "data over 8 MiB and results over 4 MiB need a --store, and ranks can't be asked where they are"
+)
 NO_WAIT_REASON = Message("the reason why a job waits is often unknown")
 NO_POD_REASON = Message("the reason why pods are not created is unknown")
 NO_OWNERS = Message("pods can't be matched to jobs, and only logs and the state are shown")

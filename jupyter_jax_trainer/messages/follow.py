@@ -57,6 +57,16 @@ FETCH_FAILED = Message("the results can't be fetched now: {error}")
 NO_ROOM = Message("they need {needed} more, but only {free} is free here")
 POD_CUT_OFF = Message("the connection to the pod was cut off")
 
+SENDING = Message("sending {size} to its pods")
+SENDING_SHARE = Message("sending {size} to its pods: {share} % done")
+NO_SEND_RIGHT = Message("its data can't be sent to the pods: no permission to {right}")
+SEND_REFUSED = Message("its data can't be sent to the pods: {right}: {error}")
+SEND_FAILED = Message("its data can't be sent to the pods now: {error}")
+BUNDLE_SHORT = Message("the job's bundle was cut short on this machine")
+NOT_HANDED_ON = Message(
+    "rank 0 can't reach other pods (rank {ranks}): their data is sent through the cluster's API"
+)
+
 RANK = Message("rank {rank}")
 POD = Message("pod {pod}")
 CONTAINER = Message("container {container} of pod {pod}")

@@ -31,7 +31,7 @@ ONE_IMAGE = Message(
     "--image names one image, but each device needs its own.",
     "Add --device, or use --registry if the images there have our names.",
 )
-IMAGE_ALONE = Message("--image can't be combined with --registry or --python.")
+IMAGE_ALONE = Message("--image can't be combined with --registry, --python or --slim.")
 VOLUME_NEEDS_NAMESPACE = Message(
     "--volume names a claim, which belongs to one namespace.", "Add --namespace."
 )

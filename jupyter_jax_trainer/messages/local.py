@@ -66,7 +66,6 @@ WAITS_FOR_CORES = Message(
 )
 
 SIGNALLED = Message("the supervisor received {signal}")
-DIRECTORY_DELETED = Message("the job's directory was deleted")
 KEEPER_KILLED = Message("its keeper process was killed")
 SUPERVISOR_KILLED = Message("the process that ran the job was killed (signal {number})")
 SUPERVISOR_CRASHED = Message("the process that ran the job crashed; see supervisor.log")

@@ -99,7 +99,7 @@ NOT_A_PACKAGE = Message(
 
 NOT_A_FIELD = Message("A job's {name} can't be {value}.")
 NOT_WITH_CPU = Message("{option} can't be combined with --device cpu.")
-TOPOLOGY_OF_GPUS = Message("--topology is for TPUs, but --device is gpu.")
+TOPOLOGY_OF_OTHERS = Message("--topology is for TPUs, but --device is {device}.")
 TWO_CLAIMS = Message(
     "--volume mounts two claims at {path}: {claim} and {other}.", "Give them different paths."
 )
@@ -119,8 +119,8 @@ SLICE_SHAPES = Message(
     "4x4, 4x8 and 8x8 are shapes of v5e and v6e; 2x2x2, 2x2x4 and 4x4x4 of v4 and v5p."
 )
 
-TPU_NEEDS_KUBERNETES = Message(
-    "--device tpu needs Kubernetes: jobs on this machine run on its CPU or its GPUs.",
+DEVICE_NEEDS_KUBERNETES = Message(
+    "--device {device} needs Kubernetes: jobs on this machine run on its CPU or its GPUs.",
     "Omit it, or add --backend kubernetes.",
 )
 ONLY_ON_KUBERNETES = Message(

@@ -182,15 +182,18 @@ LARGE_RESULTS = Message(
     "fetched through the API for up to 10 minutes at the end. With --store, it stays in the store."
 )
 TOO_LARGE = Message(
-    "The job takes {size}, but a Kubernetes Secret carries {most}.",
-    "Load the data inside the cell, for example from a volume (--volume PVC:/path), or use --store "
-    "with a path or URL that this machine and the pods can access.",
+    "The job takes {size}, but a Kubernetes Secret carries {most}, and you may not send more "
+    "through port-forwards (create pods/portforward).",
+    "Ask for that permission, load the data inside the cell, for example from a volume "
+    "(--volume PVC:/path), or use --store with a path or URL that this machine and the pods can "
+    "access.",
 )
 TOO_LARGE_IN_QUEUE = Message(
     "The job takes {size}, but a Kubernetes Secret carries {most} with --queue (Kueue up to 0.16 "
-    "drops volumes from TrainJobs).",
-    "Load the data inside the cell, for example from a volume of the runtime, or use --store with "
-    "a path or URL that this machine and the pods can access.",
+    "drops volumes from TrainJobs), and you may not send more through port-forwards (create "
+    "pods/portforward).",
+    "Ask for that permission, load the data inside the cell, for example from a volume of the "
+    "runtime, or use --store with a path or URL that this machine and the pods can access.",
 )
 
 UNREADABLE_WHEEL = Message("--package {path} can't be read: {error}.")
@@ -223,6 +226,10 @@ DRY_RUN = Message("Nothing was started. Sent with the job ({size}):")
 MODULE_FILE = Message("module file")
 MORE_FILES = Message("and {count:,} more files")
 WOULD_UPLOAD = Message("The bundle itself would be copied to {target}")
+WOULD_SEND_LATER = Message(
+    "The pods would get {size} from this machine while they start; applied with kubectl, they wait "
+    "in vain."
+)
 HOW_TO_APPLY = Message(
     "Start it with `kubectl apply --server-side -f -`; remove it with `kubectl delete -f -`."
 )

@@ -92,6 +92,28 @@ NO_FILES_DIRECTORY = Message(
 )
 FILE_OUTSIDE = Message("{file!r} would not be in the job's working directory.")
 
+_MORE_ROOM = (
+    "Use a runtime with more ephemeral storage or memory, load the data inside the cell from a "
+    "volume, or use --store."
+)
+NO_ROOM_ON_DISK = Message(
+    "The job's data takes {size}, but {folder} in the pod has {free} free.", _MORE_ROOM
+)
+NO_ROOM_IN_MEMORY = Message(
+    "The job's data takes {size} of memory in the pod, which may use {free} more.",
+    "Raise the limit (--memory), use a runtime with an emptyDir volume on disk, or use --store.",
+)
+POD_DISK_FULL = Message(
+    "The pod's disk is full: the job's data takes {size} ({error}).", _MORE_ROOM
+)
+POD_CANNOT_WRITE = Message("The job's data ({size}) can't be written in the pod: {error}.")
+BUNDLE_DAMAGED = Message("The bundle that arrived is not the one that was sent.")
+BUNDLE_NEVER_CAME = Message(
+    "The pod got {have} of the job's {size}, and nothing more for {seconds:g} s.",
+    "The notebook's machine sends it and has to be on and connected. JAXTRAIN_BUNDLE_TIMEOUT sets "
+    "how long pods wait.",
+)
+
 NOTEBOOK_LINE_MAGIC = Message(
     "%{name} is a notebook command. In a job, only !commands, {known} work."
 )

@@ -8,6 +8,7 @@ from typing import Any, NotRequired, TypedDict, cast
 
 from jupyter_jax_trainer import masking
 from jupyter_jax_trainer.datatypes import JsonValue
+from jupyter_jax_trainer.devices import KINDS, Device
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.messages import options as say
 from jupyter_jax_trainer.options.checks import nearest, shown
@@ -15,7 +16,6 @@ from jupyter_jax_trainer.options.table import (
     BY_FIELD,
     CLUSTER_ONLY,
     OPTIONS,
-    Device,
     Given,
     HelpRequested,
     Option,
@@ -294,8 +294,8 @@ def make_spec(
 
 def refuse_for_local(spec: JobSpec) -> None:
     """Raise `UsageError` where an option has no meaning for a job on this machine."""
-    if spec.device == "tpu":
-        raise UsageError(say.TPU_NEEDS_KUBERNETES())
+    if spec.device and not KINDS[spec.device].local:
+        raise UsageError(say.DEVICE_NEEDS_KUBERNETES(device=spec.device))
     refused = [name for name in spec.given() if BY_FIELD[name].cluster]
     if not refused:
         return
@@ -310,8 +310,8 @@ def _check_together(spec: JobSpec) -> None:
         for name in ("accelerator", "topology"):
             if getattr(spec, name) is not None:
                 raise UsageError(say.NOT_WITH_CPU(option=f"--{name}"))
-    if spec.device == "gpu" and spec.topology is not None:
-        raise UsageError(say.TOPOLOGY_OF_GPUS())
+    elif spec.device not in (None, "tpu") and spec.topology is not None:
+        raise UsageError(say.TOPOLOGY_OF_OTHERS(device=spec.device))
     places: dict[str, str] = {}
     for item in spec.volume:
         claim, _, path = item.partition(":")

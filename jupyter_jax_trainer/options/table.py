@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Literal, NoReturn, TypeAlias, get_args
+from typing import Any, NoReturn, TypeAlias
 
 from jupyter_jax_trainer.backends import registry
+from jupyter_jax_trainer.devices import ACCELERATORS, DEVICES
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.messages import options as say
 from jupyter_jax_trainer.options import amounts, checks
+from jupyter_jax_trainer.text import joined
 
 MAX_NODES = 4096
-Device = Literal["cpu", "gpu", "tpu"]
-DEVICES: tuple[str, ...] = get_args(Device)
 PYTHONS = ("3.11", "3.12", "3.13")  # for which images/ are made
 
 
@@ -117,6 +117,12 @@ class Option:
         return f"--{self.name}"
 
     @property
+    def opposite(self) -> str:
+        """What turns a switch off, which a default may have turned on."""
+        negated = self.name.removeprefix("no-")
+        return f"--no-{self.name}" if negated == self.name else f"--{negated}"
+
+    @property
     def kind(self) -> Kind:
         """How a form asks for it."""
         if self.metavar is None:
@@ -145,9 +151,15 @@ class Option:
         return tuple(dict.fromkeys(self.check(self.flag, item) for item in items))
 
 
+def one_of(choices: Iterable[str]) -> str:
+    """Return the metavar of an option that takes one of these."""
+    return f"{{{','.join(choices)}}}"
+
+
 _JOB, _VARIABLES, _RUN = "The job", "Variables", "While it runs"
 _KUBERNETES = "Kubernetes"
 _BACKENDS = ("auto", *registry.BACKENDS)
+_ACCELERATOR = joined(ACCELERATORS, last="or")
 
 OPTIONS: tuple[Option, ...] = (
     Option(
@@ -169,7 +181,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         name="device",
         short="d",
-        metavar="{cpu,gpu,tpu}",
+        metavar=one_of(DEVICES),
         group=_JOB,
         choices=DEVICES,
         check=checks.one_of(*DEVICES),
@@ -193,7 +205,7 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         name="backend",
-        metavar=f"{{{','.join(_BACKENDS)}}}",
+        metavar=one_of(_BACKENDS),
         group=_JOB,
         choices=_BACKENDS,
         check=checks.one_of(*_BACKENDS),
@@ -307,8 +319,8 @@ OPTIONS: tuple[Option, ...] = (
         metavar="TYPE",
         group=_KUBERNETES,
         check=checks.accelerator,
-        cluster="the type of GPU or TPU",
-        help="Type of GPU or TPU: h100, v5e, the value of the nodes' label, or LABEL=VALUE.",
+        cluster=f"the type of {_ACCELERATOR}",
+        help=f"Type of {_ACCELERATOR}: h100, v5e, the value of the nodes' label, or LABEL=VALUE.",
     ),
     Option(
         name="topology",
@@ -463,17 +475,13 @@ def read_words(words: Sequence[str], options: Iterable[Option]) -> tuple[Given, 
     parser.add_argument("-h", "--help", action="store_true", default=None)
     for option in options:
         flags = ([f"-{option.short}"] if option.short else []) + [option.flag]
-        if option.metavar is None and option.name.startswith("no-"):
-            parser.add_argument(option.flag, dest=option.field, action="store_true", default=None)
-            opposite = f"--{option.name.removeprefix('no-')}"
-            parser.add_argument(opposite, dest=option.field, action="store_false", default=None)
-        elif option.metavar is None:
+        action = "append" if option.repeat else "store"
+        if option.metavar is None:
+            action = "store_true"
             parser.add_argument(
-                *flags, dest=option.field, action=argparse.BooleanOptionalAction, default=None
+                option.opposite, dest=option.field, action="store_false", default=None
             )
-        else:
-            action = "append" if option.repeat else "store"
-            parser.add_argument(*flags, dest=option.field, action=action, default=None)
+        parser.add_argument(*flags, dest=option.field, action=action, default=None)
     try:
         found, rest = parser.parse_known_args(list(words))
     except argparse.ArgumentError as error:

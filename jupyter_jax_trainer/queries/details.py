@@ -12,6 +12,7 @@ from jupyter_jax_trainer.errors import JobDirError, JobNotFound
 from jupyter_jax_trainer.jobdir import layout
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.jobdir.manifest import submitted_of
 from jupyter_jax_trainer.jobdir.rows import row_of
 from jupyter_jax_trainer.messages import jobs as say
 from jupyter_jax_trainer.options.spec import masked
@@ -88,6 +89,7 @@ def detail(job: Job, root: Path | None) -> Detail:
     spec = masked(job.spec)
     options = spec.to_json()
     options.pop("env", None)
+    origin = submitted_of(manifest)
     code = ""
     with contextlib.suppress(JobDirError):  # an attached job may lack its code
         code = job.code
@@ -101,7 +103,7 @@ def detail(job: Job, root: Path | None) -> Detail:
         "state": job.snapshot(),
         "logs": logs(job),
         "code": code,
-        "script": (manifest.get("origin") or {}).get("script"),
+        "script": origin and origin.get("script"),
     }
 
 

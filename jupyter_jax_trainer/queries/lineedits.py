@@ -123,7 +123,7 @@ def _is_no_end(part: Part) -> bool:
 def _texts(option: Option, value: Any, wanted: Any, own: list[Part], line: str) -> list[str]:
     """Write an option's words, in the manner in which the line has them."""
     if option.metavar is None:
-        return [option.flag if wanted else f"--no-{option.name}"]
+        return [option.flag if wanted else option.opposite]
     items = _items(option, value, wanted)
     model = own[0] if own else None
     if option.field == "name" and (model is None or model.is_bare):

@@ -177,7 +177,7 @@ def _meaning_of_half(word: str, wrong: UsageError) -> _Meaning:
         values, _ = read_words([word, "value"], _UNCHECKED)
     except UsageError:
         flag = word.partition("=")[0]
-        known = next((o.field for o in OPTIONS if flag in (o.flag, f"--no-{o.name}")), None)
+        known = next((o.field for o in OPTIONS if flag in (o.flag, o.opposite)), None)
         return _Meaning("wrong" if known else "unknown", known, error=wrong)
     return _Meaning("value follows", next(iter(values)), error=wrong)
 

@@ -19,7 +19,7 @@ from jupyter_jax_trainer.doctor.finding import FAIL, OK, WARN, Finding
 from jupyter_jax_trainer.errors import BackendError, UsageError
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.jobdir.layout import JobDir
-from jupyter_jax_trainer.messages import doctor, local_doctor
+from jupyter_jax_trainer.messages import doctor
 from jupyter_jax_trainer.messages import queries as say
 from jupyter_jax_trainer.options import checks
 from jupyter_jax_trainer.queries.allowed import Allowed
@@ -27,18 +27,6 @@ from jupyter_jax_trainer.queries.asking import in_time, kept
 from jupyter_jax_trainer.queries.protocol import FindingRecord, Place, RuntimeRecord
 
 _LEVELS: dict[str, Literal["ok", "warning", "error"]] = {OK: "ok", WARN: "warning", FAIL: "error"}
-# What is well here and worth a line all the same.
-_WORTH_A_LINE = {
-    label.id
-    for label in (
-        doctor.PYTHON,
-        local_doctor.JAX,
-        local_doctor.CORES,
-        local_doctor.MEMORY,
-        local_doctor.GPUS,
-        local_doctor.DISK,
-    )
-}
 _ALL = Allowed()
 
 
@@ -190,7 +178,7 @@ def _targets() -> list[Target]:
 def _examined(place: Target) -> Iterator[Finding]:
     if not registry.get(place.backend).capabilities.clusters:
         for finding in report.examine(place.backend):
-            if finding.status != OK or getattr(finding.subject, "id", None) in _WORTH_A_LINE:
+            if finding.status != OK or finding.notable:
                 yield finding
         return
     try:

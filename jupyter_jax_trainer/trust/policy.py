@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 
 from jupyter_jax_trainer.datatypes import JsonValue, MimeBundle
 from jupyter_jax_trainer.errors import JobDirError, JobNotFound, ResultsWithheld, UsageError
-from jupyter_jax_trainer.jobdir.files import FORMAT, Shape, read_json, write_json
+from jupyter_jax_trainer.jobdir.files import read_json, write_json
+from jupyter_jax_trainer.jobdir.formats import Shape
 from jupyter_jax_trainer.jobdir.layout import JobDir
-from jupyter_jax_trainer.jobdir.manifest import Manifest, Origin
+from jupyter_jax_trainer.jobdir.manifest import Attached, Manifest, attached_of
 from jupyter_jax_trainer.messages import Text, jobs
 from jupyter_jax_trainer.messages import trust as say
 from jupyter_jax_trainer.trust import signing
@@ -79,8 +80,8 @@ def is_mine(job: Job) -> bool:
 
 def standing(directory: JobDir, manifest: Manifest) -> Trust:
     """Return how far a job is trusted, by its directory and manifest."""
-    origin = manifest.get("origin") or {}
-    if "attached" not in origin:
+    origin = attached_of(manifest)
+    if origin is None:
         return Trust.OWN
     if _is_signed(directory, manifest, origin):
         return Trust.SIGNED
@@ -104,7 +105,6 @@ def grant(job: Job) -> None:
         raise UsageError(say.CANNOT_TRUST(job=job.name, variable=ALLOW))
     directory = JobDir(job.directory)
     note: dict[str, JsonValue] = {
-        "format": FORMAT,
         "uid": job.uid,
         "trainjob_uid": directory.read_trainjob_uid(),
         "granted": time.time(),
@@ -145,7 +145,8 @@ def _way_out(job: Job, now: Trust) -> Text:
     """Return what lets the results of a job be loaded."""
     if now is Trust.FORBIDDEN:
         return say.FORBIDDEN(variable=ALLOW)
-    key = signing.signer(str((job.manifest.get("origin") or {}).get("signature")))
+    origin = attached_of(job.manifest)
+    key = signing.signer(str(origin and origin.get("signature")))
     if key:
         return say.TRUST_MAKER_OR_IMPORT(job=job.name, key=key)
     return say.TRUST_MAKER(job=job.name)
@@ -155,7 +156,7 @@ def claimed_maker(job: Job) -> str | None:
     """Return who made an attached job, as its TrainJob says; anybody can write anything there."""
     manifest = job.manifest
     maker = manifest.get("maker")
-    if "attached" not in (manifest.get("origin") or {}) or not isinstance(maker, str):
+    if attached_of(manifest) is None or not isinstance(maker, str):
         return None
     return "".join(filter(str.isprintable, maker))[:_MAKER].strip() or None
 
@@ -179,7 +180,7 @@ def _is_base64(value: JsonValue) -> bool:
         return False
 
 
-def _is_signed(directory: JobDir, manifest: Manifest, origin: Origin) -> bool:
+def _is_signed(directory: JobDir, manifest: Manifest, origin: Attached) -> bool:
     """Return whether a key of this store has signed this very TrainJob."""
     statement, signature = Statement.from_json(origin.get("statement")), origin.get("signature")
     if statement is None or not isinstance(signature, str):

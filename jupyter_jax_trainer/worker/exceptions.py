@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Container, Mapping
 from pathlib import Path
 
-from jupyter_jax_trainer.messages import Text
+from jupyter_jax_trainer.errors import JaxTrainError
 from jupyter_jax_trainer.messages import worker as say
 from jupyter_jax_trainer.worker.records import ErrorRecord
 
@@ -34,21 +34,11 @@ def stopped_line(first: int, summary: str) -> str:
     return say.STOPPED(rank=first, summary=summary)
 
 
-class WorkerError(RuntimeError):
-    """Something that the worker itself refuses or gives up, before the cell runs.
+class WorkerError(JaxTrainError, RuntimeError):
+    """Something that the worker itself refuses or gives up, before the cell runs."""
 
-    Parameters
-    ----------
-    message
-        What happened, in full sentences.
-    hint
-        What to do about it, if not the hint of the message.
-    """
-
-    def __init__(self, message: str, hint: str | None = None) -> None:
-        super().__init__(message)
-        self.id = message.id if isinstance(message, Text) else None
-        self.hint = hint or (message.hint if isinstance(message, Text) else None)
+    def __str__(self) -> str:
+        return self.message  # the record of the error has the hint on its own
 
 
 def is_secondary(text: str) -> bool:

@@ -317,7 +317,7 @@ def main() -> NoReturn:
         from jupyter_jax_trainer.worker.pod.pod import Pod
 
         pod = Pod(own_rank())
-    Worker(sys.path[0], pod=pod).run()
+    Worker((pod and pod.bundle) or sys.path[0], pod=pod).run()
 
 
 def own_rank() -> int:

@@ -19,6 +19,7 @@ from jupyter_jax_trainer.jobdir.job import Job
 
 FOLLOWER = "kubernetes.follow.follower"  # in its command line
 PATIENCE = 90.0  # seconds for a job on a busy machine
+SLIM = "-r jax-cpu-slim"  # the option for jobs whose image has JAX, optax and Orbax alone
 CAUSES = {cause.id: cause for causes in SECTIONS.values() for cause in causes}
 
 

@@ -20,11 +20,11 @@ from cluster.made_runtimes import image, make
 from jupyter_jax_trainer import api
 from jupyter_jax_trainer.backends.kubernetes import connection
 from jupyter_jax_trainer.backends.kubernetes.api.objects import TrainingRuntime
+from jupyter_jax_trainer.backends.kubernetes.doctor import checkup
 from jupyter_jax_trainer.backends.kubernetes.submit.images import known
 from jupyter_jax_trainer.capture import capture_cell
 from jupyter_jax_trainer.commands import Context, run_command
 from jupyter_jax_trainer.errors import BackendError
-from jupyter_jax_trainer.messages import doctor as say_of_doctor
 from jupyter_jax_trainer.messages import submit as say
 from jupyter_jax_trainer.messages import worker as say_of_worker
 from jupyter_jax_trainer.options.spec import parse_cell_line
@@ -163,14 +163,14 @@ def test_runtimes_are_shown_and_checked(place, namespace, cluster):
     shown, _ = command("show", "jax-cpu")
     assert "kind: ClusterTrainingRuntime" in shown and image(cluster) in shown
     checked, failed = command("check", "jax-cpu")
-    assert say_of_doctor.RUNS_ONCE() in checked and not failed
+    assert checkup.RUNS_ONCE() in checked and not failed
 
     def lacking(pod: dict[str, Any]) -> None:
         del pod["containers"][0]["image"]
 
     make(namespace, "broken", lacking)
     checked, failed = command("check", "broken")
-    assert say_of_doctor.NAME_AN_IMAGE() in checked and failed
+    assert checkup.NAME_AN_IMAGE() in checked and failed
 
 
 def test_a_job_without_amounts_asks_for_those_of_the_runtime(place, namespace):

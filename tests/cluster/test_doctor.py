@@ -13,6 +13,7 @@ from cluster import made_runtimes, people
 from cluster.jobs import submit
 from cluster.kubernetes_cluster import Namespace
 from jupyter_jax_trainer.backends.kubernetes import connection
+from jupyter_jax_trainer.backends.kubernetes.doctor import namespace as of_namespace
 from jupyter_jax_trainer.commands import Context, run_command
 from jupyter_jax_trainer.doctor import report
 from jupyter_jax_trainer.doctor.finding import FAIL, OK, WARN, Finding
@@ -220,7 +221,7 @@ def test_broken_quota_used_up(namespace, looked):
 
 def test_broken_quota_wants_amounts(namespace, looked):
     create(namespace, "ResourceQuota", "v1", {"hard": {"limits.cpu": "8", "memory": "8Gi"}})
-    assert wrong(looked(), "Quota", WARN, "must state limits.cpu", say.NO_CPU_LIMIT())
+    assert wrong(looked(), "Quota", WARN, "must state limits.cpu", of_namespace.NO_CPU_LIMIT())
     create(
         namespace,
         "LimitRange",

@@ -20,10 +20,10 @@ from cluster.faults import require_own
 from cluster.kubernetes_cluster import Cluster
 from cluster.test_doctor import wrong
 from jupyter_jax_trainer.backends.kubernetes import connection
+from jupyter_jax_trainer.backends.kubernetes.doctor import doctor, readiness
 from jupyter_jax_trainer.commands import Context, run_command
 from jupyter_jax_trainer.doctor import report
 from jupyter_jax_trainer.doctor.finding import FAIL, OK, WARN, Finding
-from jupyter_jax_trainer.messages import doctor as say
 from jupyter_jax_trainer.messages import submit as say_of_submit
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
@@ -115,7 +115,9 @@ def test_broken_old_trainer(bare, definitions, looked):
 
 def test_broken_no_jobset(bare, definitions, looked):
     install(bare, *definitions)
-    eventually(lambda: wrong(looked(), "JobSet", FAIL, "not installed", say.NO_JOB_SET().hint))
+    eventually(
+        lambda: wrong(looked(), "JobSet", FAIL, "not installed", readiness.NO_JOB_SET().hint)
+    )
 
 
 def test_broken_no_runtime(bare, definitions, looked):
@@ -138,5 +140,5 @@ def test_broken_runtime_reruns_cells(cluster, bare, definitions, looked):
     stock = cluster.get("clustertrainingruntime", "jax-distributed")
     stock["metadata"] = {what: stock["metadata"][what] for what in ("name", "labels")}
     install(bare, stock)
-    said = say.RERUNNING_RUNTIMES(names="jax-distributed", command="")
+    said = doctor.RERUNNING_RUNTIMES(names="jax-distributed", command="")
     assert wrong(looked(), "JAX runtimes", WARN, said)

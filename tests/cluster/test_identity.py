@@ -22,11 +22,11 @@ from cluster.jobs import CAUSES, PATIENCE, run, stop_followers, submit
 from cluster.kubernetes_cluster import Namespace
 from jupyter_jax_trainer.backends.kubernetes import connection
 from jupyter_jax_trainer.backends.kubernetes.api.client import Client
+from jupyter_jax_trainer.backends.kubernetes.doctor import doctor
 from jupyter_jax_trainer.doctor import report
 from jupyter_jax_trainer.doctor.finding import FAIL, Finding
 from jupyter_jax_trainer.errors import BackendError, UsageError
 from jupyter_jax_trainer.messages import cluster as say
-from jupyter_jax_trainer.messages import doctor as say_of_doctor
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 REPOSITORY = Path(__file__).parents[2]
@@ -288,7 +288,7 @@ def test_in_a_pod_its_service_account_is_used(cluster, namespace, user, home, tm
 
 def test_no_cluster_a_dead_one_and_one_of_somebody_else(cluster, tmp_path, monkeypatch, home):
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
-    assert examined()["Kubernetes"].detail == say_of_doctor.NO_KUBECONFIG()
+    assert examined()["Kubernetes"].detail == doctor.NO_KUBECONFIG()
     with pytest.raises(UsageError) as error:
         submit(CELL, "--backend kubernetes")
     assert error.value.id == "cluster.no-cluster-no-file"

@@ -1,6 +1,6 @@
 """The worker images run a bundle, those for GPUs and TPUs on CPUs and with the runtime of these.
 
-The image of the cluster itself runs all other tests.
+The images of the cluster itself, the standard and the slim one for CPUs, run all other tests.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from jupyter_jax_trainer.messages import worker as say
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(3000)]
 
 IMAGES = Path(__file__).parent / "harness" / "images.py"
+STANDARD = ["flax", "grain", "pandas"]  # some of what the standard images have
 KINDS = {
-    "cpu": [],
-    "cuda": ["jax_plugins.xla_cuda13"],
-    "tpu": ["libtpu"],
+    "cpu": STANDARD,
+    "cuda": [*STANDARD, "jax_plugins.xla_cuda13"],
+    "tpu": [*STANDARD, "libtpu"],
 }  # and what each has beside JAX
 ALL = [("cpu", "3.13"), ("cuda", "3.11"), ("cuda", "3.13"), ("tpu", "3.11"), ("tpu", "3.13")]
 OUT = "python,there,ranks,total,drivers,lacking"

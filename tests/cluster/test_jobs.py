@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from harness import eventually, text, wait_for
 
-from cluster.jobs import PATIENCE, fails, run, submit
+from cluster.jobs import PATIENCE, SLIM, fails, run, submit
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
@@ -93,7 +93,7 @@ def test_a_cell_displays_by_ipython_where_the_image_has_none(place):
         "import IPython\nfrom IPython.display import HTML, display\n"
         "print(type(IPython.__spec__.loader).__name__)\ndisplay(HTML('<b>bold</b>'))",
         place,
-        "-n 1",
+        SLIM,
     )
     assert text(job) == "StandIn"
     displayed = json.loads((job.directory / "displays.jsonl").read_text().splitlines()[0])

@@ -99,23 +99,19 @@ def plain(text: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("path", "more"),
+    "path",
     [
-        ("docs/start/quickstart.ipynb", ""),
-        pytest.param(
-            "tests/notebooks/optax_linear_regression.ipynb", "", marks=pytest.mark.release
-        ),
-        pytest.param(
-            "tests/notebooks/equinox_mlp.ipynb", " --package equinox", marks=pytest.mark.release
-        ),
+        "docs/start/quickstart.ipynb",
+        pytest.param("tests/notebooks/optax_linear_regression.ipynb", marks=pytest.mark.release),
+        pytest.param("tests/notebooks/equinox_mlp.ipynb", marks=pytest.mark.release),
     ],
 )
-def test_a_notebook_runs_with_nothing_changed_but_that_option(desk, path, more):
+def test_a_notebook_runs_with_nothing_changed_but_that_option(desk, path):
     notebook = nbformat.read(ROOT / path, as_version=4)
     cells = [cell for cell in notebook.cells if cell.source.startswith("%%jaxtrain")]
     for cell in cells:
         first, _, rest = cell.source.partition("\n")
-        cell.source = f"{first} {ON}{more}\n{rest}"
+        cell.source = f"{first} {ON}\n{rest}"
     before = set(desk.home.glob("jobs/*"))
     resources = {"metadata": {"path": str(desk.cwd)}}
     client = NotebookClient(notebook, timeout=120, kernel_name="python3", resources=resources)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from harness import text
 
-from cluster.jobs import fails, run
+from cluster.jobs import SLIM, fails, run
 from jupyter_jax_trainer.errors import CaptureError
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
@@ -87,17 +87,44 @@ def test_what_cannot_be_sent_is_refused_before_anything_starts(place, site, name
     assert not namespace.get("trainjobs")["items"]
 
 
-def test_flax_and_tqdm_run_unchanged(place):
+MODEL = """
+from flax import nnx
+from tqdm.auto import tqdm
+import jax.numpy as jnp
+model = nnx.Linear(3, 2, rngs=nnx.Rngs(0))
+for _ in tqdm(range(3)):
+    shape = model(jnp.ones((1, 3))).shape
+print(shape)
+"""
+
+
+@pytest.mark.parametrize(("image", "sent"), [("", set()), (SLIM, {"flax", "tqdm"})])
+def test_flax_and_tqdm_run_unchanged_and_are_sent_where_the_image_lacks_them(place, image, sent):
     pytest.importorskip("flax")
-    cell = """
-    from flax import nnx
-    from tqdm.auto import tqdm
-    import jax.numpy as jnp
-    model = nnx.Linear(3, 2, rngs=nnx.Rngs(0))
-    for _ in tqdm(range(3)):
-        shape = model(jnp.ones((1, 3))).shape
-    print(shape)
-    """
-    job = run("\n".join(line[4:] for line in cell.splitlines()), place)
+    job = run(MODEL, place, image)
     assert "(1, 2)" in text(job)
-    assert {"flax", "tqdm"} <= {one["name"] for one in job.sent if one["kind"] == "package"}
+    assert {"flax", "tqdm"} & {one["name"] for one in job.sent if one["kind"] == "package"} == sent
+
+
+USED = """
+import importlib
+from importlib.metadata import distributions
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+names = "chex einops equinox flax.nnx grain IPython matplotlib.pyplot pandas safetensors tqdm optax orbax.checkpoint"
+for name in names.split():
+    importlib.import_module(name)
+print("all imported")
+there = {canonicalize_name(one.name): one.version for one in distributions()}
+for one in distributions():
+    for wanted in map(Requirement, one.requires or ()):
+        if wanted.marker is None or wanted.marker.evaluate({"extra": ""}):
+            version = there.get(canonicalize_name(wanted.name))
+            if version is None or not wanted.specifier.contains(version, prereleases=True):
+                print(one.name, "wants", wanted, "and gets", version)
+"""
+
+
+def test_the_standard_image_has_what_notebooks_commonly_use_and_all_that_this_needs(place):
+    said = text(run(USED, place, "--no-packages"))
+    assert "all imported" in said and "wants" not in said

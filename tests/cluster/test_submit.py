@@ -15,6 +15,7 @@ from cluster import made_runtimes
 from cluster.jobs import fails, run, stop_followers, submit
 from jupyter_jax_trainer import api
 from jupyter_jax_trainer.backends.kubernetes.api.client import Client
+from jupyter_jax_trainer.backends.kubernetes.doctor import readiness
 from jupyter_jax_trainer.backends.kubernetes.follow.attach import attach
 from jupyter_jax_trainer.backends.kubernetes.submit import runtimes
 from jupyter_jax_trainer.capture import capture_cell
@@ -22,7 +23,6 @@ from jupyter_jax_trainer.doctor import report
 from jupyter_jax_trainer.doctor.finding import WARN
 from jupyter_jax_trainer.errors import BackendError, UsageError
 from jupyter_jax_trainer.jobdir.job import Job
-from jupyter_jax_trainer.messages import doctor as say_of_doctor
 from jupyter_jax_trainer.messages import jobs as say
 from jupyter_jax_trainer.options.spec import parse_cell_line
 
@@ -271,7 +271,7 @@ def test_an_image_that_lacks_something_is_told_in_a_sentence(place, namespace, c
         for one in report.examine("kubernetes", namespace=namespace.name)
         if one.subject == "Image"
     ]
-    said = say_of_doctor.NO_JAX(name=job.name, image="")
+    said = readiness.NO_JAX(name=job.name, image="")
     assert [one.status for one in found] == [WARN] and found[0].detail.startswith(said)
     nothing = with_tools(
         namespace, "nothing", {"sh": "/bin/sh"}, ["/opt", "/usr/local/bin", "/usr/bin/python3.11"]

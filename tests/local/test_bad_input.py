@@ -41,7 +41,7 @@ def refused(cell: str, namespace: dict | None = None, line: str = "-n 2") -> Jax
         ("-n two", "two", None),
         ("Bad_Name", "job name", "bad-name"),
         ("-d gpu -n 4000", "4000 GPUs", "--device cpu"),
-        ("-d tpu", say.TPU_NEEDS_KUBERNETES(), None),
+        ("-d tpu", say.DEVICE_NEEDS_KUBERNETES(device="tpu"), None),
     ],
 )
 def test_a_wrong_option_is_refused_in_a_sentence(home, line, said, hint):

@@ -201,7 +201,7 @@ def test_the_whole_path_on_a_cluster(open_page, desk, namespace):
     places = picker.get_by_label("Run on")
     there = places.locator("option").filter(has_text="kubernetes")
     places.select_option(there.first.get_attribute("value"))
-    picker.get_by_role("radio", name=re.compile("^jax-cpu")).click(timeout=WAIT)
+    picker.get_by_role("radio", name=re.compile("^jax-cpu(?!-)")).click(timeout=WAIT)
     picker.get_by_label("Nodes").fill("2")
     picker.get_by_role("button", name="Insert").click()
     expect(lab.cell(1)).to_contain_text("%%jaxtrain")

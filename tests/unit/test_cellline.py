@@ -244,6 +244,8 @@ def test_a_form_knows_how_to_ask_for_an_option():
         # switches
         ("", {"detach": True}, " --detach"),
         ("", {"detach": False}, " --no-detach"),
+        ("", {"no_packages": False}, " --packages"),
+        (" --packages a", {"no_packages": True}, " --no-packages a"),
         (" --detach a", {"detach": False}, " --no-detach a"),
         (" --no-detach a --detach", {"detach": True}, " --no-detach a --detach"),
         (" --no-detach a --detach", {"detach": None}, " a"),
@@ -356,7 +358,7 @@ def written(draw: Any) -> tuple[str, dict[str, Any], list[tuple[str, str]]]:
     for name in draw(st.permutations(list(wanted))):
         value, option = wanted[name], BY_FIELD[name]
         if isinstance(value, bool):
-            pieces.append((name, option.flag if value else f"--no-{option.name}"))
+            pieces.append((name, option.flag if value else option.opposite))
             continue
         words = (
             [f"{k}={v}" for k, v in value.items()]

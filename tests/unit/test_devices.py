@@ -20,6 +20,7 @@ from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError
 from jupyter_jax_trainer.backends.kubernetes.api.objects import Resources, TrainingRuntime
 from jupyter_jax_trainer.backends.kubernetes.submit import choosing, devices, runtimes, trainjob
 from jupyter_jax_trainer.backends.kubernetes.submit.devices import Node
+from jupyter_jax_trainer.devices import KINDS
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.messages import Text
 from jupyter_jax_trainer.messages import submit as say
@@ -27,12 +28,18 @@ from jupyter_jax_trainer.messages import worker as say_of_worker
 from jupyter_jax_trainer.options import topology
 from jupyter_jax_trainer.options.spec import JobSpec, parse_cell_line
 from jupyter_jax_trainer.worker.exceptions import WorkerError
+from jupyter_jax_trainer.worker.pod import devices as of_pod
 from jupyter_jax_trainer.worker.pod import tpu
 
 GKE_GPU, FOUND_GPU = "cloud.google.com/gke-accelerator", "nvidia.com/gpu.product"
 GKE_TPU, SHAPE = "cloud.google.com/gke-tpu-accelerator", "cloud.google.com/gke-tpu-topology"
 SIDE = st.sampled_from([1, 2, 3, 4, 6, 8, 12, 16])
 SHAPES = st.lists(SIDE, min_size=2, max_size=3).map(lambda sides: "x".join(map(str, sides)))
+
+
+def test_the_tables_have_all_kinds():
+    kinds = {kind for kind in KINDS if kind != "cpu"}
+    assert devices.RESOURCES.keys() == kinds == of_pod.CHECKS.keys()
 
 
 # ---- topologies
@@ -484,8 +491,9 @@ def test_the_best_of_several_runtimes_is_taken():
     old = a_runtime("old", "cpu", **{python: here, support: "deprecated"})
     again = a_runtime("again", "cpu", once=False, **{python: here})
     elsewhere = a_runtime("elsewhere", "cpu", **{python: other})
+    slim = a_runtime("slim", "cpu", **{python: here, "jupyter-jax-trainer/slim": "true"})
     best = a_runtime("best", "cpu", **{python: here})
-    order = [best, elsewhere, again, old]
+    order = [best, slim, elsewhere, again, old]
     while order:
         found, _ = choosing.runtime(Cluster(*reversed(order)), parse_cell_line(""))
         assert found.name == order.pop(0)["metadata"]["name"]

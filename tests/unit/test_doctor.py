@@ -24,14 +24,15 @@ from jupyter_jax_trainer import log
 from jupyter_jax_trainer.backends.kubernetes import connection
 from jupyter_jax_trainer.backends.kubernetes.api import rights
 from jupyter_jax_trainer.backends.kubernetes.doctor import doctor as of_cluster
+from jupyter_jax_trainer.backends.kubernetes.doctor import netpolicies, readiness
 from jupyter_jax_trainer.backends.kubernetes.submit import launch, trainjob
 from jupyter_jax_trainer.backends.local import doctor as local
 from jupyter_jax_trainer.doctor import report
 from jupyter_jax_trainer.doctor.finding import FAIL, OK, WARN, Finding
 from jupyter_jax_trainer.installation import install_command
 from jupyter_jax_trainer.jobdir import files, locks, retention, store
-from jupyter_jax_trainer.messages import Text, cluster, kubernetes, local_doctor, submit
-from jupyter_jax_trainer.messages import doctor as say
+from jupyter_jax_trainer.messages import Text, cluster, kubernetes, submit
+from jupyter_jax_trainer.queries import targets
 
 ROOT = Path(__file__).parents[2]
 
@@ -117,6 +118,12 @@ def test_a_healthy_machine_and_cluster_have_nothing_to_be_done(scene):
 # -- this machine ---------------------------------------------------------------------------------
 
 
+def test_a_page_lists_what_this_machine_has_and_what_is_wrong_with_it(home):
+    titles = {one["title"] for one in targets.health(targets.find("local"), fresh=True)}
+    wrong = {one.subject for one in report.examine("local") if one.status != OK}
+    assert titles == {"Python", "jax", "Cores", "Memory", "GPUs", "Disk"} | wrong
+
+
 def test_broken_store_not_writable(home, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("JAXTRAIN_HOME", str(tmp_path / "file" / "below"))
@@ -143,7 +150,7 @@ def test_broken_store_of_others(home):
 
 def test_broken_locks_that_hold_nobody(home, monkeypatch):
     monkeypatch.setattr(locks, "try_lock", lambda *_: True)  # some network file systems
-    check("local", "Locks", FAIL, local_doctor.LOCKS_HOLD_NOBODY())
+    check("local", "Locks", FAIL, local.LOCKS_HOLD_NOBODY())
 
 
 def test_broken_disk_full(home, monkeypatch):
@@ -154,12 +161,12 @@ def test_broken_disk_full(home, monkeypatch):
 
 def test_broken_no_jax(home, monkeypatch):
     versions(monkeypatch, jax=None)
-    check("local", "jax", FAIL, local_doctor.NOT_INSTALLED(), local_doctor.INSTALL_JAX())
+    check("local", "jax", FAIL, local.NOT_INSTALLED(), local.INSTALL_JAX())
 
 
 def test_broken_old_jax(home, monkeypatch):
     versions(monkeypatch, jax="0.4.30", jaxlib="0.4.30")
-    check("local", "jax", FAIL, "0.4.30", local_doctor.UPGRADE_JAX())
+    check("local", "jax", FAIL, "0.4.30", local.UPGRADE_JAX())
 
 
 def test_broken_jaxlib_of_another_version(home, monkeypatch):
@@ -169,13 +176,13 @@ def test_broken_jaxlib_of_another_version(home, monkeypatch):
 
 def test_broken_old_cloudpickle(home, monkeypatch):
     versions(monkeypatch, cloudpickle="2.2.1")
-    check("local", "cloudpickle", FAIL, "2.2.1", local_doctor.INSTALL_CLOUDPICKLE())
+    check("local", "cloudpickle", FAIL, "2.2.1", local.INSTALL_CLOUDPICKLE())
 
 
 def test_broken_gpu_without_plugin(home, monkeypatch):
     monkeypatch.setattr(local, "local_gpus", lambda: ["0", "1"])
     monkeypatch.setattr(local, "gpu_plugin", lambda: None)
-    check("local", "GPUs", WARN, local_doctor.GPUS_WITHOUT_PLUGIN(gpus=2))
+    check("local", "GPUs", WARN, local.GPUS_WITHOUT_PLUGIN(gpus=2))
 
 
 def test_broken_little_memory(home, monkeypatch):
@@ -235,7 +242,7 @@ def test_broken_certificate_unchecked(scene, tmp_path, monkeypatch):
 
 def test_broken_clock(scene):
     scene.date = "Sun, 06 Nov 1994 08:49:37 GMT"
-    finding = check("kubernetes", "Clock", WARN, say.CLOCK_AHEAD.hint)
+    finding = check("kubernetes", "Clock", WARN, readiness.CLOCK_AHEAD.hint)
     assert finding.detail.id == "doctor.clock-ahead"
 
 
@@ -261,7 +268,7 @@ def test_broken_old_trainer(version, scene):
 
 def test_broken_no_jobset(scene):
     scene.answers[JOB_SETS] = 404
-    check("kubernetes", "JobSet", FAIL, say.NO_JOB_SET())
+    check("kubernetes", "JobSet", FAIL, readiness.NO_JOB_SET())
 
 
 def test_broken_no_runtime(scene):
@@ -306,7 +313,7 @@ def test_what_is_lost_without_the_rights_for_restarts_is_no_fault(scene, monkeyp
         patch.setattr(rights, "_allowed", lambda client, right: right not in lacking)
         check(
             "kubernetes",
-            say.RESTART_RIGHTS(),
+            of_cluster.RESTART_RIGHTS(),
             OK,
             "missing: create trainingruntimes, patch",
             str(cluster.NO_RESTARTS()),
@@ -315,7 +322,7 @@ def test_what_is_lost_without_the_rights_for_restarts_is_no_fault(scene, monkeyp
         told = {one.subject: one for one in report.examine("kubernetes")}
         assert told["Rights"].status == OK and not told["Rights"].advice
     subjects = [one.subject for one in report.examine("kubernetes")]
-    assert subjects and say.RESTART_RIGHTS() not in subjects
+    assert subjects and of_cluster.RESTART_RIGHTS() not in subjects
 
 
 @pytest.mark.parametrize(
@@ -352,17 +359,24 @@ def test_without_the_right_to_port_forwards_it_is_said_what_is_lost(scene, monke
 
 def test_broken_no_upgrades(scene):
     scene.upgrades = False
-    check("kubernetes", say.FORWARDS(), WARN, "HTTP 200", str(cluster.NO_FORWARD()), "websocket")
+    check(
+        "kubernetes",
+        of_cluster.FORWARDS(),
+        WARN,
+        "HTTP 200",
+        str(cluster.NO_FORWARD()),
+        "websocket",
+    )
     scene.upgrades = True
-    (found,) = [one for one in report.examine("kubernetes") if one.subject == say.FORWARDS()]
-    assert (found.status, found.detail) == (OK, say.UPGRADES())
+    (found,) = [one for one in report.examine("kubernetes") if one.subject == of_cluster.FORWARDS()]
+    assert (found.status, found.detail) == (OK, of_cluster.UPGRADES())
 
 
 @pytest.mark.parametrize("status", [401, 403])
 def test_who_may_not_watch_pods_is_told_nothing_of_upgrades(scene, status):
     scene.upgrades = False
     scene.answers["/api/v1/namespaces/default/pods"] = status
-    assert say.FORWARDS() not in [one.subject for one in report.examine("kubernetes")]
+    assert of_cluster.FORWARDS() not in [one.subject for one in report.examine("kubernetes")]
 
 
 def test_broken_channel_closed(scene):
@@ -372,7 +386,7 @@ def test_broken_channel_closed(scene):
     }
     check(
         "kubernetes",
-        say.NETWORK_POLICY(),
+        netpolicies.NETWORK_POLICY(),
         WARN,
         "few (ingress) close TCP port 29510",
         "{protocol: TCP, port: 29510}",
@@ -387,7 +401,7 @@ def test_broken_image_without_jax(scene):
     manifest = directory.read_manifest()
     manifest["plan"].update(cluster=connection.get_client().identity, image="python:3.11")
     files.write_json(directory.manifest, manifest)
-    check("kubernetes", "Image", WARN, say.NO_JAX(name="fit", image="python:3.11"))
+    check("kubernetes", "Image", WARN, readiness.NO_JAX(name="fit", image="python:3.11"))
 
 
 def test_an_api_that_falls_silent_in_between_is_one_line_and_the_rest_is_looked_at(scene):

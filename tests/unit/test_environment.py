@@ -28,6 +28,7 @@ from jupyter_jax_trainer.capture import Capture, capture_cell, environment
 from jupyter_jax_trainer.capture.environment import Image
 from jupyter_jax_trainer.capture.imports import Imports
 from jupyter_jax_trainer.capture.packing import Platform
+from jupyter_jax_trainer.capture.room import Room
 from jupyter_jax_trainer.errors import CaptureError
 from jupyter_jax_trainer.jobdir.describe import things_text
 from jupyter_jax_trainer.options.spec import parse_cell_line
@@ -120,6 +121,9 @@ def named(packed: environment.Packed) -> list[str]:
 def members(wheel: environment.Wheel) -> set[str]:
     with zipfile.ZipFile(io.BytesIO(wheel.data)) as file:
         return set(file.namelist())
+
+
+REVIEW = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 
 def refused(code: str, there: Image | None = None, **more: Any) -> CaptureError:
@@ -476,14 +480,14 @@ def test_what_the_image_has_keeps_what_it_needs(site):
 def test_too_large_is_said_before_it_is_packed(site):
     site.install("stuff", "1.0", "helper", files={"stuff.py": "", "noise": bytes(5000)})
     site.install("helper")
-    error = refused("import stuff", limit=100)
+    error = refused("import stuff", room=Room(100))
     assert error.id == "environment.too-large" and "stuff 1.0 (5.4 kB)" in error.message
     assert "--no-packages" in error.hint and "--store" in error.hint
     noise = "".join(hashlib.sha256(str(n).encode()).hexdigest() for n in range(100))
     site.install("dense", files={"dense.py": f"x = '{noise}'"})
-    assert refused("import dense", limit=2000).id == "environment.too-large"
-    assert named(gather("import dense", limit=20_000)) == ["dense 1.0"]
-    packed = gather("import helper\ndef f():\n    import dense", limit=2000)
+    assert refused("import dense", room=Room(2000)).id == "environment.too-large"
+    assert named(gather("import dense", room=Room(20_000))) == ["dense 1.0"]
+    packed = gather("import helper\ndef f():\n    import dense", room=Room(2000))
     assert named(packed) == ["helper 1.0"] and [n.id for n in packed.notes] == [
         "environment.not-sent"
     ]
@@ -493,20 +497,27 @@ def test_too_large_is_said_before_it_is_packed(site):
 
 
 @pytest.mark.parametrize("device", ["cpu", "gpu", "tpu"])
-def test_runtimes_say_what_their_images_install(device):
+@pytest.mark.parametrize("slim", [False, True])
+def test_runtimes_say_what_their_images_install(device, slim):
     sys.path.insert(0, str(ROOT / "images"))
     try:
         packages = importlib.import_module("packages")
     finally:
         sys.path.pop(0)
     kind = {device: kind for kind, device in packages.DEVICES.items()}[device]
-    file = ROOT / "runtimes" / device / f"jax-{device}.yaml"
-    assert packages.annotated(file.read_text(), kind) == file.read_text(), "make requirements"
+    there = packages.packages(kind, slim=slim)
+    text = (ROOT / "runtimes" / device / f"jax-{device}.yaml").read_text()
+    if slim:
+        made = packages.annotated(packages.slimmed(text), there)
+        text = (ROOT / "runtimes" / "slim" / device / f"jax-{device}-slim.yaml").read_text()
+    else:
+        made = packages.annotated(text, there)
+    assert made == text, "make requirements"
     import yaml
 
-    item = TrainingRuntime(yaml.safe_load(file.read_text()))
+    item = TrainingRuntime(yaml.safe_load(text))
     found = images.known(item, item.container.image)
-    assert found is not None and found.distributions == packages.packages(kind)
+    assert found is not None and found.distributions == there
     assert found.platform.glibc == (2, 36) and found.platform.python == "3.11"
     assert "3.12-slim-bookworm" in (ROOT / "images" / "Containerfile").read_text()
 
@@ -527,6 +538,8 @@ def test_runtimes_that_are_installed_keep_what_they_say_of_our_images(monkeypatc
     name = manifests.manifest("cpu").container.image
     monkeypatch.setattr(manifests, "_pinned", lambda folder: {name: f"ghcr.io/{name}@sha256:1"})
     assert made() == usual
+    slim = made(slim=True, registry="ghcr.io/team")
+    assert slim is not None and slim.distributions.items() < usual.distributions.items()
     item = manifests.manifest("cpu", image="mine/jax:1")
     assert images.known(item, "mine/jax:1") is None and item.annotations == {}
 
@@ -653,6 +666,8 @@ def test_what_does_not_fit_is_refused_before_anything_starts(scene, site, monkey
     monkeypatch.setattr(
         "jupyter_jax_trainer.backends.kubernetes.submit.payload._IN_VOLUME", 127_000
     )
+    assert submitted()[0].sent != [], "the channel takes it"
+    scene.answers[REVIEW] = {"status": {"allowed": False}}
     with pytest.raises(CaptureError) as caught:
         submitted()
     assert caught.value.id == "environment.too-large"

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from jupyter_jax_trainer.backends.kubernetes.follow import fetch
-from jupyter_jax_trainer.jobdir import files
+from jupyter_jax_trainer.errors import JobDirError
+from jupyter_jax_trainer.jobdir import files, formats
 from jupyter_jax_trainer.jobdir.files import LinePages, LineReader
 from jupyter_jax_trainer.jobdir.layout import JobDir
 
@@ -22,6 +23,37 @@ def test_parts_of_results_leave_no_file_open(tmp_path):
         fetch.add_part(JobDir(tmp_path), {"index": index})
     assert len(os.listdir("/proc/self/fd")) == before
     assert [part["index"] for part in LineReader(tmp_path / "result.parts").read()] == [*range(50)]
+
+
+# -- the format of documents -----------------------------------------------------------------------
+
+
+def test_the_format_of_a_document_is_on_disk_alone(tmp_path):
+    files.write_json(tmp_path / "state.json", {"state": "Running"})
+    assert json.loads((tmp_path / "state.json").read_text()) == {"format": 1, "state": "Running"}
+    assert files.read_json(tmp_path / "state.json", {"state": str}) == {"state": "Running"}
+
+
+def test_a_document_of_an_older_format_is_upgraded_before_its_shape_is_checked(
+    tmp_path, monkeypatch
+):
+    """A rename on disk takes an upgrade and nothing else."""
+
+    def renamed(state):
+        state["reason"] = state.pop("why")
+
+    path = tmp_path / "state.json"
+    path.write_text('{"format": 1, "why": "no room"}')
+    monkeypatch.setattr(formats, "FORMAT", 2)
+    monkeypatch.setattr(formats, "READABLE", (1, 2))
+    monkeypatch.setitem(formats._UPGRADES, "state.json", (renamed,))
+    state = files.read_json(path, {"reason": str})
+    files.write_json(path, state)
+    assert json.loads(path.read_text()) == {"format": 2, "reason": "no room"}
+    path.write_text('{"format": 3, "reason": "no room"}')
+    with pytest.raises(JobDirError) as refused:
+        files.read_json(path, {"reason": str})
+    assert refused.value.id == "jobs.other-format"
 
 
 # -- pages of a long file --------------------------------------------------------------------------

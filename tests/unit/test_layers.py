@@ -15,7 +15,7 @@ ROOT = Path(jupyter_jax_trainer.__file__).parent
 # From the bottom to the top. A module is on the floor that names it, or the longest part of its
 # name from the left; it may import what is on its own floor and below.
 FLOORS = (
-    ("text", "installation", "states", "messages", "datatypes"),
+    ("text", "installation", "states", "messages", "datatypes", "devices"),
     ("masking",),
     ("errors", "log", "backends.registry"),
     ("worker",),

@@ -20,19 +20,34 @@ from jupyter_jax_trainer.messages import Label, Message, Text, plain_json
 
 ROOT = Path(jupyter_jax_trainer.__file__).parent
 AREAS = [module.name for module in pkgutil.iter_modules(messages.__path__)]
+# The checks of `doctor` have their messages beside them.
+CHECKS = [
+    ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    for path in sorted(ROOT.glob("backends/**/*.py"))
+    if "\nidentify(globals(), " in path.read_text()
+]
 
 
 def catalogue() -> dict[str, Message]:
     """Return all messages by area and name: ``cell.CANNOT_COMPILE``."""
+    modules = {
+        **{area: f"{messages.__name__}.{area}" for area in AREAS},
+        **{module: f"{jupyter_jax_trainer.__name__}.{module}" for module in CHECKS},
+    }
     return {
         f"{area}.{name}": message
-        for area in AREAS
-        for name, message in vars(importlib.import_module(f"{messages.__name__}.{area}")).items()
+        for area, module in modules.items()
+        for name, message in vars(importlib.import_module(module)).items()
         if isinstance(message, Message)
     }
 
 
 CATALOGUE = catalogue()
+
+
+def test_only_checks_of_the_doctor_have_messages_of_their_own():
+    assert "backends.local.doctor" in CHECKS
+    assert all("doctor" in module.split(".") for module in CHECKS)
 
 
 class Use(NamedTuple):
@@ -52,6 +67,7 @@ def uses() -> Iterator[tuple[str, Use]]:
             for alias in node.names
             if alias.name in AREAS
         }
+        own = ".".join(path.relative_to(ROOT).with_suffix("").parts)
         called = {}
         for node in ast.walk(tree):
             if isinstance(node, ast.Call):
@@ -59,13 +75,17 @@ def uses() -> Iterator[tuple[str, Use]]:
         for node in ast.walk(tree):
             match node:
                 case ast.Attribute(value=ast.Name(id=name), attr=attribute) if name in aliases:
-                    call = called.get(id(node))
-                    found = None
-                    # `**values` says nothing of the names.
-                    if call is not None and all(word.arg for word in call.keywords):
-                        found = frozenset(word.arg or "" for word in call.keywords)
-                    where = f"{path.relative_to(ROOT)}:{node.lineno}"
-                    yield f"{aliases[name]}.{attribute}", Use(where, found)
+                    used = f"{aliases[name]}.{attribute}"
+                case ast.Name(id=name, ctx=ast.Load()) if f"{own}.{name}" in CATALOGUE:
+                    used = f"{own}.{name}"
+                case _:
+                    continue
+            call = called.get(id(node))
+            found = None
+            # `**values` says nothing of the names.
+            if call is not None and all(word.arg for word in call.keywords):
+                found = frozenset(word.arg or "" for word in call.keywords)
+            yield used, Use(f"{path.relative_to(ROOT)}:{node.lineno}", found)
 
 
 def test_each_message_is_used_with_its_parameters():
@@ -87,7 +107,9 @@ def test_each_message_reads_well(name: str):
     # A sample that no rule minds, long enough to see that it is there.
     samples = {parameter: f"<{parameter}>" for parameter in message.parameters}
     said = filled(message, samples)
-    assert said.id == message.id == f"{name.partition('.')[0]}.{kebab(name.partition('.')[2])}"
+    area, _, own = name.rpartition(".")
+    assert said.id == message.id and message.id.endswith(f".{kebab(own)}")
+    assert area in CHECKS or message.id.startswith(f"{area}.")
     for parameter in message.parameters:
         assert f"<{parameter}>" in f"{said} {said.hint}"
     sentences = (
@@ -134,7 +156,8 @@ def kebab(name: str) -> str:
 # What people read as errors and findings; the worker's errors are among them by their names.
 SAYING = {
     *(name for name, value in vars(errors).items() if isinstance(value, type)),
-    *("Finding", "PackageError", "PortTaken", "PythonMismatch", "RendezvousTimeout", "TpuError"),
+    *("Finding", "FilesError", "PackageError", "PortTaken", "PythonMismatch", "RendezvousTimeout"),
+    "WorkerError",
 }
 
 
@@ -171,6 +194,7 @@ def test_no_two_messages_are_the_same():
     for name, message in CATALOGUE.items():
         other = seen.setdefault(message.text, name)
         assert other == name, f"{name} says the same as {other}"
+    assert len({message.id for message in CATALOGUE.values()}) == len(CATALOGUE)
 
 
 def test_an_error_knows_its_message():

@@ -10,19 +10,19 @@ import yaml
 from apiscene import runtime
 
 from jupyter_jax_trainer.backends.kubernetes.api.objects import TrainingRuntime
+from jupyter_jax_trainer.backends.kubernetes.doctor import netpolicies
 from jupyter_jax_trainer.backends.kubernetes.doctor.netpolicies import (
     NetworkPolicy,
     Selector,
     _Thing,
     examine,
 )
-from jupyter_jax_trainer.messages import doctor as say
 
 SPACE = {"kubernetes.io/metadata.name": "team-a", "tier": "lab"}
 DENY_IN: dict[str, Any] = {"podSelector": {}, "policyTypes": ["Ingress"]}
 DENY_OUT: dict[str, Any] = {"podSelector": {}, "policyTypes": ["Egress"]}
-CUT = say.CUT_OFF(policies="a, b", rules="ingress")
-CLOSED_IN = say.CHANNEL_CLOSED(policies="a, b", rules="ingress", port=29510)
+CUT = netpolicies.CUT_OFF(policies="a, b", rules="ingress")
+CLOSED_IN = netpolicies.CHANNEL_CLOSED(policies="a, b", rules="ingress", port=29510)
 JOBS = "jobset.sigs.k8s.io/jobset-name"
 
 
@@ -52,9 +52,9 @@ def lets_in(peer: Any, ports: Any = None, to: Any = None) -> dict[str, Any]:
 def test_nothing_is_cut_where_nobody_denies():
     assert not cut()
     assert not cut(lets_in({"podSelector": {}}))
-    assert cut(DENY_IN) == [say.CUT_OFF(policies="a", rules="ingress")]
-    assert cut(DENY_OUT) == [say.CUT_OFF(policies="a", rules="egress")]
-    assert cut(DENY_IN, found=[]) == [say.CUT_OFF(policies="a", rules="ingress")]
+    assert cut(DENY_IN) == [netpolicies.CUT_OFF(policies="a", rules="ingress")]
+    assert cut(DENY_OUT) == [netpolicies.CUT_OFF(policies="a", rules="egress")]
+    assert cut(DENY_IN, found=[]) == [netpolicies.CUT_OFF(policies="a", rules="ingress")]
 
 
 def test_what_is_open_to_other_pods_is_not_open_to_a_job():
@@ -77,7 +77,7 @@ def test_what_is_open_to_other_pods_is_not_open_to_a_job():
             }
         ],
     }
-    assert cut(DENY_OUT, dns) == [say.CUT_OFF(policies="a, b", rules="egress")]
+    assert cut(DENY_OUT, dns) == [netpolicies.CUT_OFF(policies="a, b", rules="egress")]
     anywhere = {
         **dns,
         "egress": [{"ports": [{"protocol": "UDP", "port": 53}, {"protocol": "TCP", "port": 53}]}],
@@ -168,12 +168,12 @@ def test_the_channel_goes_from_rank_0_to_the_others():
     coordinator = lets_in({"podSelector": {}}, [{"port": 29500}])
     assert not cut(coordinator, lets_in(first, [{"port": 29510}], to=others))
     assert cut(coordinator, lets_in({"podSelector": others}, [{"port": 29510}])) == [
-        say.CHANNEL_CLOSED(policies="a, b", rules="ingress", port=29510)
+        netpolicies.CHANNEL_CLOSED(policies="a, b", rules="ingress", port=29510)
     ]
     out = {"podSelector": {}, "policyTypes": ["Egress"]}
     to_all = {**out, "egress": [{"to": [{"podSelector": {}}], "ports": [{"port": 29500}]}]}
     asks = {"to": [{"podSelector": others}], "ports": [{"port": 29510}]}
-    assert cut(to_all) == [say.CHANNEL_CLOSED(policies="a", rules="egress", port=29510)]
+    assert cut(to_all) == [netpolicies.CHANNEL_CLOSED(policies="a", rules="egress", port=29510)]
     assert not cut(to_all, {**out, "podSelector": first["podSelector"], "egress": [asks]})
 
 
@@ -181,7 +181,7 @@ def test_runtimes_whose_channel_is_closed_are_named():
     found = [made({"app": "train"}), made({}, "bare")]
     closed = lets_in({"podSelector": {}}, [{"port": 29500}], to={"matchLabels": {"app": "train"}})
     about = {"policies": "a", "rules": "ingress", "port": 29510}
-    assert cut(closed, found=found) == [say.CHANNEL_CLOSED_OF(**about, runtimes="jax-cpu")]
+    assert cut(closed, found=found) == [netpolicies.CHANNEL_CLOSED_OF(**about, runtimes="jax-cpu")]
 
 
 @pytest.mark.parametrize(
@@ -205,15 +205,15 @@ def test_whom_a_policy_isolates(selector, cuts):
 
 def test_egress_is_meant_where_there_are_rules_for_it():
     assert cut({"podSelector": {}, "egress": [{"ports": [{"port": 53}]}], "ingress": [{}]}) == [
-        say.CUT_OFF(policies="a", rules="egress")
+        netpolicies.CUT_OFF(policies="a", rules="egress")
     ]
 
 
 def test_runtimes_whose_pods_are_cut_are_named():
     found = [made({"app": "train"}), made({"app": "other"}, "mine"), made({}, "bare")]
     told = cut({"podSelector": {"matchLabels": {"app": "train"}}}, found=found)
-    assert told == [say.CUT_OFF_OF(policies="a", rules="ingress", runtimes="jax-cpu")]
-    assert cut(DENY_IN, found=found) == [say.CUT_OFF(policies="a", rules="ingress")]
+    assert told == [netpolicies.CUT_OFF_OF(policies="a", rules="ingress", runtimes="jax-cpu")]
+    assert cut(DENY_IN, found=found) == [netpolicies.CUT_OFF(policies="a", rules="ingress")]
 
 
 # ---------------------------------------------------------------------------- ours

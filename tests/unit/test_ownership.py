@@ -190,17 +190,6 @@ OWNED = [
 ]
 
 
-@pytest.mark.parametrize(("metadata", "ours"), OWNED)
-def test_a_secret_is_deleted_only_if_it_is_the_job_s(cluster, directory, metadata, ours):
-    identity.note(directory, "k8s-1")
-    path = f"/api/v1/namespaces/ns/secrets/fit-{UID[:8]}"
-    cluster.objects[path] = {"metadata": {"uid": "s", **metadata}}
-    delete(directory)
-    assert [(method, body["preconditions"]) for method, _, body in cluster.done] == (
-        [("DELETE", {"uid": "s"})] if ours else []
-    )
-
-
 @pytest.mark.parametrize(
     ("metadata", "ours"), [*OWNED, ({"annotations": {trainjob.UID: UID}}, True)]
 )

@@ -167,6 +167,7 @@ def test_what_a_wheel_holds(tmp_path):
                 assert "Permission is hereby granted" in texts[name]
     assert {
         "jupyter_jax_trainer/manifests/cpu/jax-cpu.yaml",
+        "jupyter_jax_trainer/manifests/slim/cpu/jax-cpu-slim.yaml",
         "jupyter_jax_trainer/py.typed",
         f"{PLACE}/package.json",
         "jupyter_jax_trainer/widget/static/panel.js",

@@ -19,7 +19,7 @@ SOURCES = Path(__file__).parents[2] / "labextension/src"
 SAME: dict[str, tuple[type, set[str]]] = {
     "Row": (rows.Row, set()),
     "Progress": (state.ProgressState, set()),
-    "JobState": (state.JobState, {"format", "restarts", "paused_at", "submitting"}),
+    "JobState": (state.JobState, {"restarts", "paused_at", "submitting"}),
     "Rank": (state.RankState, {"where"}),
     "Failure": (state.FailureState, {"log", "container", "hint"}),
     "Detail": (protocol.Detail, set()),

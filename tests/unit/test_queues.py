@@ -26,7 +26,6 @@ from jupyter_jax_trainer.backends.kubernetes.submit import queues, quota
 from jupyter_jax_trainer.doctor.finding import OK, WARN
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.messages import cluster
-from jupyter_jax_trainer.messages import doctor as say_doctor
 from jupyter_jax_trainer.messages import submit as say
 from jupyter_jax_trainer.options.amounts import quantity
 from jupyter_jax_trainer.options.spec import parse_cell_line
@@ -222,14 +221,14 @@ def test_rights_are_asked_for_where_they_are_needed():
 def test_doctor_names_version_trap_and_queues():
     found = {finding.subject: finding for finding in doctor._queues(Api())}
     assert (found["Kueue"].status, found["Kueue"].detail) == (WARN, "v0.16.2")
-    assert found["Kueue"].advice.id == say_doctor.DROPS_PATCHES.id
+    assert found["Kueue"].advice.id == doctor.DROPS_PATCHES.id
     assert (found["Queues"].status, found["Queues"].detail) == (OK, "fast, slow")
-    assert say_doctor.QUEUE_RIGHTS() not in found
+    assert doctor.QUEUE_RIGHTS() not in found
     found = {finding.subject: finding for finding in doctor._queues(Api(version="v0.17.0"))}
     assert found["Kueue"].status == OK
     denied = Api({REVIEW: {"status": {"allowed": False}}, LOCAL: None})
     found = {finding.subject: finding for finding in doctor._queues(denied)}
-    lacking = found[say_doctor.QUEUE_RIGHTS()]
+    lacking = found[doctor.QUEUE_RIGHTS()]
     assert "watch workloads" in lacking.detail and "Queues" not in found
     assert lacking.advice.id == "doctor.lost-in-queues"
     for words in (
@@ -248,21 +247,21 @@ def test_doctor_names_version_trap_and_queues():
     [
         (
             False,
-            say_doctor.NO_VERSION_RIGHT(
+            doctor.NO_VERSION_RIGHT(
                 right="get deployments kueue-controller-manager in kueue-system"
             ),
         ),
         (
             True,
-            say_doctor.NO_DEPLOYMENT(name="kueue-controller-manager", namespace="kueue-system"),
+            doctor.NO_DEPLOYMENT(name="kueue-controller-manager", namespace="kueue-system"),
         ),
     ],
 )
 def test_who_may_not_read_the_version_is_not_told_to_install_another(allowed, why):
     api = Api({REVIEW: {"status": {"allowed": allowed}}, DEPLOYMENT: None})
     (found,) = (one for one in doctor._queues(api) if one.subject == "Kueue")
-    assert (found.status, found.detail) == (WARN, say_doctor.NO_VERSION())
-    assert found.advice == say_doctor.ASSUMED_VERSION(reason=why)
+    assert (found.status, found.detail) == (WARN, doctor.NO_VERSION())
+    assert found.advice == doctor.ASSUMED_VERSION(reason=why)
     assert "install" not in found.advice
 
 

@@ -120,7 +120,7 @@ def test_a_line_that_was_cut_is_opened_again(pods):
     cluster = Loopback()
     line = Line(cluster, MINE)
     line.where(target(runs))
-    line._end.shutdown(socket.SHUT_RDWR)
+    line._connection._end.shutdown(socket.SHUT_RDWR)
     assert line.where(target(runs))[0]["where"]["cell_line"] == 5
     assert cluster.opened == 2
     line.close()
@@ -131,13 +131,13 @@ def test_a_line_is_kept_alive_and_closed_when_it_is_not_needed(pods, monkeypatch
     line = Line(Loopback(), MINE)
     line.where(target(runs))
     monkeypatch.setenv("JAXTRAIN_KEEP_ALIVE_INTERVAL", "0.001")
-    heard = line._heard
+    heard = line._connection.heard
     time.sleep(0.01)
     line.keep()
-    assert line._heard > heard and line._end is not None
+    assert line._connection.heard > heard
     monkeypatch.setenv("JAXTRAIN_CHANNEL_IDLE", "0.001")
     line.keep()
-    assert line._end is None
+    assert line._connection is None
 
 
 def test_a_sign_of_life_opens_no_other_line(pods, monkeypatch):
@@ -145,11 +145,11 @@ def test_a_sign_of_life_opens_no_other_line(pods, monkeypatch):
     cluster = Loopback()
     line = Line(cluster, MINE)
     line.where(target(runs))
-    line._end.shutdown(socket.SHUT_RDWR)
+    line._connection._end.shutdown(socket.SHUT_RDWR)
     monkeypatch.setenv("JAXTRAIN_KEEP_ALIVE_INTERVAL", "0.001")
     time.sleep(0.01)
     line.keep()
-    assert line._end is None and cluster.opened == 1
+    assert line._connection is None and cluster.opened == 1
     assert line.where(target(runs)) and cluster.opened == 2
     line.close()
 
@@ -248,13 +248,16 @@ def test_what_is_no_worker_of_this_version_is_told_apart(greeting, words):
             line.where(Target(pod="pod-0", port=port, key=podruns.KEY, addresses={}))
 
 
-def test_a_port_that_is_taken_leaves_the_rank_without_a_channel(tmp_path):
-    path, digest = bundle(tmp_path, "print('runs')")
+def test_where_a_port_is_taken_another_one_does(tmp_path):
+    path, digest = bundle(tmp_path, SLEEPS)
     with socket.create_server(("", 0)) as taken:
-        port = str(taken.getsockname()[1])
-        run = start(tmp_path, path, digest, rank=1, JAXTRAIN_CHANNEL_PORT=port)
+        port = taken.getsockname()[1]
+        run = start(tmp_path, path, digest, rank=1, JAXTRAIN_CHANNEL_PORT=str(port))
         run.read(lambda run: run.has("hello"))
-        assert run.get("hello")["channel"] is None
+        other = run.get("hello")["channel"]
+        assert other not in (None, port)
+        with socket.create_connection(("127.0.0.1", other), 5) as end:
+            assert end.recv(16).startswith(b"jaxtrain")
         podruns.kill(run)
 
 

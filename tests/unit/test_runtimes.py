@@ -18,16 +18,17 @@ from jupyter_jax_trainer.backends.kubernetes import connection
 from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError
 from jupyter_jax_trainer.backends.kubernetes.api.objects import TrainingRuntime
 from jupyter_jax_trainer.backends.kubernetes.doctor import checkup
-from jupyter_jax_trainer.backends.kubernetes.submit import manifests, runtimes
+from jupyter_jax_trainer.backends.kubernetes.submit import images, manifests, runtimes
 from jupyter_jax_trainer.backends.kubernetes.submit.devices import RESOURCES
 from jupyter_jax_trainer.commands import Context, run_command
+from jupyter_jax_trainer.devices import DEVICES
 from jupyter_jax_trainer.doctor.finding import FAIL, OK, WARN
 from jupyter_jax_trainer.errors import BackendError, UsageError
 from jupyter_jax_trainer.messages import commands as say_of_commands
 from jupyter_jax_trainer.messages import doctor as say_of_doctor
 from jupyter_jax_trainer.messages import kubernetes as say
 from jupyter_jax_trainer.messages import local
-from jupyter_jax_trainer.options.table import DEVICES, PYTHONS
+from jupyter_jax_trainer.options.table import PYTHONS
 
 REPOSITORY = Path(__file__).parents[2]
 IMAGES = {"cpu": "cpu", "gpu": "cuda", "tpu": "tpu"}
@@ -38,11 +39,29 @@ PLATFORMS = [
     "manylinux2014",
     *(f"manylinux_2_{n}" for n in range(5, 37)),
 ]
+# What notebooks for JAX commonly use, and slim images lack.
+STANDARD = {
+    "chex",
+    "einops",
+    "equinox",
+    "flax",
+    "grain",
+    "ipython",
+    "matplotlib",
+    "pandas",
+    "safetensors",
+    "tqdm",
+}
 devices = pytest.mark.parametrize("device", DEVICES)
+lists = pytest.mark.parametrize(
+    "name", [*(f"{kind}/requirements" for kind in IMAGES.values()), "standard"]
+)
 
 
-def runtime_of(device: str) -> TrainingRuntime:
+def runtime_of(device: str, *, slim: bool = False) -> TrainingRuntime:
     path = REPOSITORY / "runtimes" / device / f"jax-{device}.yaml"
+    if slim:
+        path = REPOSITORY / "runtimes" / "slim" / device / f"jax-{device}-slim.yaml"
     return TrainingRuntime(yaml.safe_load(path.read_text()))
 
 
@@ -53,35 +72,43 @@ def node_of(item: TrainingRuntime) -> dict[str, Any]:
     return found
 
 
-def pins_of(device: str, name: str = "requirements.in") -> dict[str, str]:
-    lines = (REPOSITORY / "images" / IMAGES[device] / name).read_text().splitlines()
+def pins(name: str) -> dict[str, str]:
+    """Return the versions that a file of images/ pins."""
+    lines = (REPOSITORY / "images" / name).read_text().splitlines()
     wanted = [line for line in lines if line and not line.lstrip().startswith(("#", "--hash="))]
     assert all("==" in line for line in wanted), "an image names exact versions"
     return dict(line.removesuffix(" \\").split("==") for line in wanted)
+
+
+def pins_of(device: str) -> dict[str, str]:
+    """Return the versions that the slim image for a device has."""
+    return pins(f"{IMAGES[device]}/requirements.in")
 
 
 # ---- the files
 
 
 @devices
-def test_labels_say_what_the_image_has(device):
-    item = runtime_of(device)
+@pytest.mark.parametrize("slim", [False, True])
+def test_labels_say_what_the_image_has(device, slim):
+    item = runtime_of(device, slim=slim)
     labels = item.labels
     jax, python = (labels[f"jupyter-jax-trainer/{name}"] for name in ("jax", "python"))
-    assert item.name == f"jax-{device}"
+    own = "-slim" if slim else ""
+    assert item.name == f"jax-{device}{own}"
     assert labels["jupyter-jax-trainer/device"] == device == runtimes.device_of(item)
     assert labels["trainer.kubeflow.org/framework"] == "jax"
     assert jax == pins_of(device)["jax"] == pins_of(device)["jaxlib"]
-    assert item.container.image == f"jupyter-jax-trainer-{IMAGES[device]}:jax{jax}-py{python}"
+    assert item.container.image == f"jupyter-jax-trainer-{IMAGES[device]}:jax{jax}-py{python}{own}"
     containerfile = (REPOSITORY / "images" / "Containerfile").read_text()
     assert re.search(rf"(?m)^ARG BASE=python:{re.escape(python)}-", containerfile)
     assert python in PYTHONS
 
 
-@devices
-def test_all_that_an_image_installs_has_hashes(device):
-    pinned = REPOSITORY / "images" / IMAGES[device] / "requirements.txt"
-    assert pins_of(device, "requirements.txt") == pins_of(device), "run `make requirements`"
+@lists
+def test_all_that_an_image_installs_has_hashes(name):
+    pinned = REPOSITORY / "images" / f"{name}.txt"
+    assert pins(f"{name}.txt") == pins(f"{name}.in"), "run `make requirements`"
     for each in re.split(r"(?m)^(?=\S+==)", pinned.read_text())[1:]:
         assert re.fullmatch(r"\S+==\S+( \\\n    --hash=sha256:[0-9a-f]{64})+\n", each)
     assert "--require-hashes" in (REPOSITORY / "images" / "Containerfile").read_text()
@@ -90,6 +117,39 @@ def test_all_that_an_image_installs_has_hashes(device):
 def test_images_differ_in_what_their_devices_need_only():
     cpu = pins_of("cpu").items()
     assert cpu <= pins_of("gpu").items() and cpu <= pins_of("tpu").items()
+
+
+@devices
+def test_a_standard_image_has_what_the_slim_one_has_and_what_notebooks_use(device):
+    added = pins("standard.in")
+    assert added.keys() >= STANDARD and not added.keys() & pins_of(device).keys()
+
+    def said(item: TrainingRuntime) -> dict[str, str]:
+        found = images.known(item, item.container.image)
+        assert found is not None
+        return dict(found.distributions)
+
+    slim = said(runtime_of(device, slim=True))
+    assert slim == pins_of(device)
+    assert said(runtime_of(device)) == slim | added
+
+
+def test_the_standard_image_is_the_slim_one_and_a_layer():
+    text = (REPOSITORY / "images" / "Containerfile").read_text()
+    # The last one is what a build without --target makes.
+    stages = re.findall(r"(?m)^FROM (\S+) AS (\w+)$", text)
+    assert stages == [("${BASE}", "build"), ("${BASE}", "slim"), ("slim", "standard")]
+
+
+@devices
+def test_the_runtime_for_the_slim_image_differs_in_nothing_else(device):
+    standard, slim = runtime_of(device), runtime_of(device, slim=True)
+    metadata = standard.json["metadata"]
+    metadata["name"] += "-slim"
+    metadata["labels"]["jupyter-jax-trainer/slim"] = "true"
+    metadata["annotations"] = slim.json["metadata"]["annotations"]
+    node_of(standard)["template"]["spec"]["containers"][0]["image"] += "-slim"
+    assert standard == slim
 
 
 def test_runtimes_differ_in_their_devices_only():
@@ -177,14 +237,18 @@ def test_a_runtime_that_tolerates_it_is_left_alone(own):
     )  # a job on the CPU needs none
 
 
-def test_every_runtime_is_in_a_kustomization_and_all_are_in_one():
-    folder = REPOSITORY / "runtimes"
+@pytest.mark.parametrize(("below", "suffix"), [("", ""), ("slim", "-slim")])
+def test_every_runtime_is_in_a_kustomization_and_all_are_in_one(below, suffix):
+    folder = REPOSITORY / "runtimes" / below
     listed = yaml.safe_load((folder / "kustomization.yaml").read_text())["resources"]
     assert tuple(listed) == DEVICES
     for device in DEVICES:
         own = yaml.safe_load((folder / device / "kustomization.yaml").read_text())
-        assert own["resources"] == [f"jax-{device}.yaml"] and own["components"] == ["../naming"]
-    assert {p.name for p in folder.glob("*/jax-*.yaml")} == {f"jax-{d}.yaml" for d in DEVICES}
+        assert own["resources"] == [f"jax-{device}{suffix}.yaml"]
+        (naming,) = own["components"]
+        assert (folder / device / naming).resolve() == REPOSITORY / "runtimes" / "naming"
+    names = {path.name for path in folder.glob("*/jax-*.yaml")}
+    assert names == {f"jax-{device}{suffix}.yaml" for device in DEVICES}
 
 
 @pytest.mark.release
@@ -192,8 +256,8 @@ def test_the_packages_of_images_that_are_not_built_can_be_had(tmp_path):
     """No base has Python 3.12 where images are built, so that pip is asked for all that is pinned."""
     packages = [
         f"{name}=={version}"
-        for device in ("gpu", "tpu")
-        for name, version in pins_of(device).items()
+        for pinned in (pins_of("gpu"), pins_of("tpu"), pins("standard.in"))
+        for name, version in pinned.items()
     ]
     platforms = [word for name in PLATFORMS for word in ("--platform", f"{name}_x86_64")]
     done = subprocess.run(
@@ -242,6 +306,7 @@ def test_a_wheel_has_the_runtimes_where_they_are_looked_for():
 @devices
 def test_the_manifest_is_the_file(device):
     assert manifests.manifest(device) == runtime_of(device)
+    assert manifests.manifest(device, slim=True) == runtime_of(device, slim=True)
     own = manifests.manifest(device, namespace="team")
     assert (own.kind, own.namespace) == ("TrainingRuntime", "team")
 
@@ -257,6 +322,12 @@ def test_images_elsewhere_and_for_other_pythons():
     assert made(python="3.12", registry="ghcr.io/team/") == (
         "jax-gpu-py3.12",
         "ghcr.io/team/jupyter-jax-trainer-cuda:jax0.10.2-py3.12",
+        "0.10.2",
+        "3.12",
+    )
+    assert made(python="3.12", slim=True) == (
+        "jax-gpu-slim-py3.12",
+        "jupyter-jax-trainer-cuda:jax0.10.2-py3.12-slim",
         "0.10.2",
         "3.12",
     )
@@ -394,12 +465,14 @@ def test_what_others_set_is_not_taken_over_in_silence():
     [
         ("install --image x", "kubernetes.one-image"),
         ("install -d gpu --image x --python 3.12", "kubernetes.image-alone"),
+        ("install -d gpu --image x --slim", "kubernetes.image-alone"),
         ("install --volume claim:/data", "kubernetes.volume-needs-namespace"),
         ("install --volume claim", "my-claim:/data"),
         ("check --volume claim:/data", say_of_commands.INSTALL_ONLY(option="--volume")),
         ("install jax-cpu", "commands.install-takes-no-names"),
         ("install -d npu", "cpu, gpu, tpu"),
         ("install --python 3.9", "3.11, 3.12, 3.13"),
+        ("check --slim", say_of_commands.INSTALL_ONLY(option="--slim")),
         ("check --force", say_of_commands.INSTALL_ONLY(option="--force")),
         ("-d gpu", say_of_commands.INSTALL_ONLY(option="--device")),
         ("show", "commands.show-which-runtime"),
@@ -449,35 +522,35 @@ def broken(path: str, value: Any = None) -> TrainingRuntime:
     [
         (broken("node/name", "jax"), "Container", FAIL, say_of_doctor.NO_NODE()),
         (broken("node/image"), "Image", FAIL, say_of_doctor.NONE()),
-        (broken("item/spec/mlPolicy"), "Policy", WARN, say_of_doctor.NO_ML_POLICY()),
-        (broken("job/backoffLimit", 6), "Restarts", WARN, say_of_doctor.RERUNS()),
-        (broken("pod/spec/restartPolicy", "OnFailure"), "Restarts", WARN, say_of_doctor.RERUNS()),
+        (broken("item/spec/mlPolicy"), "Policy", WARN, checkup.NO_ML_POLICY()),
+        (broken("job/backoffLimit", 6), "Restarts", WARN, checkup.RERUNS()),
+        (broken("pod/spec/restartPolicy", "OnFailure"), "Restarts", WARN, checkup.RERUNS()),
         (
             broken("item/spec/template/spec/failurePolicy", {"maxRestarts": 3}),
             "Restarts",
             WARN,
-            say_of_doctor.RERUNS(),
+            checkup.RERUNS(),
         ),
-        (broken("node/volumeMounts"), "Scratch space", WARN, say_of_doctor.NO_SCRATCH()),
-        (broken("pod/metadata"), "Service mesh", WARN, say_of_doctor.INSIDE_MESH()),
-        (broken("node/securityContext"), "PodSecurity", WARN, say_of_doctor.NOT_RESTRICTED()),
+        (broken("node/volumeMounts"), "Scratch space", WARN, checkup.NO_SCRATCH()),
+        (broken("pod/metadata"), "Service mesh", WARN, checkup.INSIDE_MESH()),
+        (broken("node/securityContext"), "PodSecurity", WARN, checkup.NOT_RESTRICTED()),
         (
             broken("item/metadata/labels", {}),
             "Python",
             WARN,
-            say_of_doctor.NO_PYTHON_LABEL(label="jupyter-jax-trainer/python"),
+            checkup.NO_PYTHON_LABEL(label="jupyter-jax-trainer/python"),
         ),
         (
             broken("item/metadata/labels", {"jupyter-jax-trainer/python": "3.99"}),
             "Python",
             WARN,
-            say_of_doctor.ANOTHER_PYTHON(there="3.99", here=runtimes.PYTHON),
+            checkup.ANOTHER_PYTHON(there="3.99", here=runtimes.PYTHON),
         ),
         (
             broken("item/metadata/labels", {"trainer.kubeflow.org/support": "deprecated"}),
             "Support",
             WARN,
-            say_of_doctor.RUNTIME_DEPRECATED(),
+            checkup.RUNTIME_DEPRECATED(),
         ),
     ],
 )

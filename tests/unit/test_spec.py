@@ -226,7 +226,7 @@ BAD = [
     ("--accelerator 'a b'", "not-a-label-value", "a b"),
     ("--context ''", "empty", "--context"),
     ("-d cpu --accelerator h200", "not-with-cpu", "--accelerator"),
-    ("-d gpu --topology 2x2", "topology-of-gpus", "gpu"),
+    ("-d gpu --topology 2x2", "topology-of-others", "gpu"),
     ("--volume a:/x --volume b:/x", "two-claims", "/x"),
 ]
 
@@ -418,7 +418,7 @@ def test_several_are_listed_in_one_sentence_and_cpu_and_env_are_fine_here():
     refuse_for_local(parse_cell_line("-n 2 --cpu 2 --env A=1 --timeout 1h -d gpu --detach"))
     with pytest.raises(UsageError) as caught:
         refuse_for_local(parse_cell_line("-d tpu"))
-    assert caught.value.id == "options.tpu-needs-kubernetes"
+    assert caught.value.id == "options.device-needs-kubernetes"
 
 
 # ---------------------------------------------------------------------------- round trips

@@ -6,7 +6,7 @@ import time
 import pytest
 from made_jobs import make_job
 
-from jupyter_jax_trainer.jobdir import files, layout
+from jupyter_jax_trainer.jobdir import files, formats, layout
 from jupyter_jax_trainer.queries import jobs as table
 from jupyter_jax_trainer.queries.jobs import Table
 
@@ -29,7 +29,7 @@ def test_tells_what_is_new_changed_and_gone(jobs):
     make_job("d")
     layout.JobDir(layout.jobs_directory() / "a").remove()
     state = layout.JobDir(layout.jobs_directory() / "b").state
-    values = files.read_json(state, files.STATE)
+    values = files.read_json(state, formats.STATE)
     values["reason"] = "because"
     files.write_json(state, values)
     _, rows, gone = jobs.since(version)

@@ -28,6 +28,7 @@ NO_TIMEOUTS = {
     ("backends/kubernetes/follow/follower.py", "_ASK_AGAIN"): AGAIN,
     ("backends/kubernetes/follow/follower.py", "_POLL"): AGAIN,
     ("backends/kubernetes/follow/follower.py", "_TICK"): AGAIN,
+    ("backends/kubernetes/follow/sending.py", "_INTERVAL"): AGAIN,
     ("backends/kubernetes/follow/steering.py", "_PAUSE"): AGAIN,
     (
         "backends/kubernetes/api/watch.py",
@@ -48,6 +49,8 @@ NO_TIMEOUTS = {
     ("views/notebook.py", "_INTERVAL"): AGAIN,
     ("views/terminal.py", "_INTERVAL"): AGAIN,
     ("widget/job.py", "INTERVAL"): AGAIN,
+    ("worker/pod/parent.py", "_TICK"): AGAIN,
+    ("worker/pod/transfer.py", "_INTERVAL"): AGAIN,
     ("worker/rendezvous.py", "_ROUND"): AGAIN,
 }
 

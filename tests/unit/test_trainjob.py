@@ -9,6 +9,7 @@ import random
 import subprocess
 import sys
 import uuid
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,14 @@ def a_bundle(folder: Path, size: int) -> Path:
     return path
 
 
+def a_zipped_bundle(folder: Path, size: int) -> Path:
+    """Write a bundle that is larger than its worker by some bytes."""
+    path = folder / "bundle.pyz"
+    write_bundle(path, "large", capture_cell("print(1)", {}))
+    path.write_bytes(random.Random(size).randbytes(size) + path.read_bytes())
+    return path
+
+
 def environment(job):
     return {item["name"]: item for item in job["spec"]["trainer"]["env"]}
 
@@ -85,7 +94,7 @@ def environment(job):
 
 def test_the_smallest_bundle_stays_within_the_room_that_is_left_for_it(tmp_path):
     write_bundle(tmp_path / "bundle.pyz", "small", capture_cell("print(1)", {}))
-    assert (tmp_path / "bundle.pyz").stat().st_size < 136 << 10
+    assert (tmp_path / "bundle.pyz").stat().st_size < 144 << 10
 
 
 @pytest.mark.parametrize("size", [1, 90_000, 779_999, 780_000, 780_001, 4_000_000, 8 << 20])
@@ -118,39 +127,62 @@ def test_what_is_sent_is_put_together_again(tmp_path, size):
     assert env["JAXTRAIN_FILE_SHA256"]["value"] == hashlib.sha256(whole).hexdigest()
 
 
-def test_a_larger_one_needs_a_store(tmp_path):
-    path = a_bundle(tmp_path, (8 << 20) + 1)
-    with pytest.raises(CaptureError, match=r"takes 8\.4 MB.* carries 8\.4 MB"):
-        documents(path)
+def test_a_larger_one_goes_into_a_store_or_follows_the_worker(tmp_path):
+    path = a_zipped_bundle(tmp_path, (8 << 20) + 1)
     packed, (job, secret) = documents(path, "--store /data/store/")
     url = environment(job)["JAXTRAIN_BUNDLE_URL"]["value"]
     assert url == packed.upload and url.startswith("/data/store/") and url.endswith("/bundle.pyz")
     assert list(secret["data"]) == [payload.KEY]
+    packed, (job, secret) = documents(path)
+    env = environment(job)
+    whole = hashlib.sha256(path.read_bytes()).hexdigest()
+    assert env["JAXTRAIN_AWAITED"]["value"] == f"{whole}:{path.stat().st_size}"
+    assert packed.later == path.stat().st_size
+    chunks = sorted(name for name in secret["data"] if name.startswith("bundle-"))
+    texts = [base64.b64decode(secret["data"][name]) for name in chunks]
+    worker = tmp_path / "worker.pyz"
+    worker.write_bytes(base64.b64decode(b"".join(texts)))
+    sha256 = hashlib.sha256(worker.read_bytes()).hexdigest()
+    assert env["JAXTRAIN_FILE_SHA256"]["value"] == sha256
+    with zipfile.ZipFile(path) as one, zipfile.ZipFile(worker) as other:
+        there = set(other.namelist())
+        assert {"__main__.py", "jupyter_jax_trainer/worker/main.py"} < there < set(one.namelist())
+        assert "variables.pkl" not in there
 
 
 def test_with_a_queue_nothing_is_mounted(tmp_path):
-    path = a_bundle(tmp_path, 780_001)
-    with pytest.raises(CaptureError, match="carries 780 kB") as told:
-        documents(path, "--queue q")
-    assert told.value.id == "submit.too-large-in-queue" and "--volume" not in told.value.hint
-    _, (job, *_) = documents(path, "--queue q --store s3://bucket/x")
-    assert "runtimePatches" not in job["spec"]
-    assert job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "q"
+    path = a_zipped_bundle(tmp_path, 780_001)
+    for line in ("--queue q", "--queue q --store s3://bucket/x"):
+        packed, (job, *_) = documents(path, line)
+        assert "runtimePatches" not in job["spec"]
+        assert (packed.later > 0) is ("--store" not in line)
+        assert job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "q"
 
 
 def test_with_a_kueue_that_keeps_patches_a_queue_changes_nothing(tmp_path):
     packed, (job, *_) = documents(a_bundle(tmp_path, 780_001), "--queue q", mounts=True)
     assert packed.mounted and job["spec"]["runtimePatches"]
+
+
+def test_without_the_channel_what_no_secret_holds_is_refused():
+    def no() -> bool:
+        return False
+
+    def nobody_asks() -> bool:
+        raise AssertionError("a request for nothing")
+
     spec = parse_cell_line("--queue q")
-    payload.check_size(780_001, spec, mounts=True)
-    with pytest.raises(CaptureError) as told:
-        payload.check_size(780_001, spec, mounts=False)
-    assert told.value.id == "submit.too-large-in-queue"
-    with pytest.raises(CaptureError, match=r"carries 8\.4 MB") as told:
-        payload.check_size((8 << 20) + 1, spec, mounts=True)
+    payload.check_size(780_001, spec, True, nobody_asks)
+    with pytest.raises(CaptureError, match="carries 780 kB") as told:
+        payload.check_size(780_001, spec, False, no)
+    assert told.value.id == "submit.too-large-in-queue" and "--volume" not in told.value.hint
+    with pytest.raises(CaptureError, match=r"takes 8\.4 MB.* carries 8\.4 MB") as told:
+        payload.check_size((8 << 20) + 1, spec, True, no)
     assert told.value.id == "submit.too-large" and "--volume PVC:/path" in told.value.hint
-    assert payload.room(spec, mounts=True) > 8_000_000 > 780_000 > payload.room(spec, mounts=False)
-    assert payload.room(parse_cell_line("--queue q --store /s"), mounts=False) is None
+    payload.check_size(1 << 40, spec, True, lambda: True)
+    payload.check_size(1 << 40, parse_cell_line("--queue q --store /s"), False, nobody_asks)
+    large, small = (payload.room(spec, mounts, no).most for mounts in (True, False))
+    assert large > 8_000_000 > 780_000 > small
 
 
 def test_nothing_of_a_job_in_a_queue_is_empty(tmp_path):

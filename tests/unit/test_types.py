@@ -17,8 +17,6 @@ ALLOWED = {
     "datatypes.Namespace": "what a notebook's names stand for nobody knows",
     "backends.kubernetes.api.client": "where the JSON of a cluster's API comes in",
     "backends.kubernetes.api.objects": "the types around that JSON",
-    "jobdir.manifest.Origin": "of a notebook, a script and a cluster other things are known",
-    "jobdir.state.RankChange": "keywords: what does not change is left out",
 }
 
 

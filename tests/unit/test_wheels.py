@@ -11,6 +11,7 @@ import pytest
 from webserver import Quiet, WebServer
 
 from jupyter_jax_trainer.backends.kubernetes.submit import wheels
+from jupyter_jax_trainer.capture.room import Room
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.messages import submit as say
 
@@ -47,10 +48,10 @@ def pip(monkeypatch):
 @pytest.mark.parametrize("hashes", [HASHED, OLD_HASHED])
 def test_what_an_image_has_anyway_stays_here(pip, hashes):
     pip(PIP, hashes)
-    found = wheels.gather(["wanted"], "3.11", 1000)
+    found = wheels.gather(["wanted"], "3.11", Room(1000))
     assert set(found.files) == {f"{n}-1.0-py3-none-any.whl" for n in ("wanted", "helper")}
     assert found.pip == [] and found.note is None
-    assert wheels.gather([], "3.11", 1000) == wheels.Wheels()
+    assert wheels.gather([], "3.11", Room(1000)) == wheels.Wheels()
 
 
 def test_what_is_too_large_or_not_to_be_had_is_left_to_the_pods_where_that_is_asked_for(
@@ -59,16 +60,16 @@ def test_what_is_too_large_or_not_to_be_had_is_left_to_the_pods_where_that_is_as
     (tmp_path / MINE).write_bytes(bytes(50))
     mine = str(tmp_path / MINE)
     pip(PIP)
-    found = wheels.gather(["wanted", mine], "3.11", 120, from_pods=True)
+    found = wheels.gather(["wanted", mine], "3.11", Room(120), from_pods=True)
     assert list(found.files) == [MINE] and found.pip == ["wanted"]
     assert say.WHEELS_TOO_LARGE(size="250 B", most="120 B") in found.note
     pip("import sys; sys.exit('ERROR: No matching distribution found for wanted')")
-    found = wheels.gather(["wanted", mine], "3.11", None, from_pods=True)
+    found = wheels.gather(["wanted", mine], "3.11", Room(None), from_pods=True)
     assert list(found.files) == [MINE] and found.pip == ["wanted"]
     assert found.note == say.PIP_IN_PODS(
         packages="wanted", problem="No matching distribution found for wanted"
     )
-    found = wheels.gather([mine], "3.11", None)
+    found = wheels.gather([mine], "3.11", Room(None))
     assert list(found.files) == [MINE] and found.pip == []
     assert found.note.id == "submit.dependencies-not-bundled"
 
@@ -76,11 +77,11 @@ def test_what_is_too_large_or_not_to_be_had_is_left_to_the_pods_where_that_is_as
 def test_a_wheel_that_is_not_there_or_too_large_is_refused(pip, tmp_path):
     pip(PIP)
     with pytest.raises(UsageError, match=r"nothere\.whl .*: No such file") as refused:
-        wheels.gather([str(tmp_path / "nothere.whl")], "3.11", None)
+        wheels.gather([str(tmp_path / "nothere.whl")], "3.11", Room(None))
     assert refused.value.id == "submit.unreadable-wheel"
     (tmp_path / MINE).write_bytes(bytes(500))
     with pytest.raises(UsageError) as refused:
-        wheels.gather([str(tmp_path / MINE)], "3.11", 300)
+        wheels.gather([str(tmp_path / MINE)], "3.11", Room(300))
     assert refused.value.id == "submit.wheel-not-bundled"
     assert say.WHEELS_TOO_LARGE(size="700 B", most="300 B") in refused.value.message
 
@@ -96,9 +97,9 @@ def test_a_wheel_that_is_not_there_or_too_large_is_refused(pip, tmp_path):
 def test_no_other_index_is_used_unasked(pip, program, hashes, limit):
     pip(program, hashes)
     with pytest.raises(UsageError, match="wanted") as refused:
-        wheels.gather(["wanted"], "3.11", limit)
+        wheels.gather(["wanted"], "3.11", Room(limit))
     assert "--package-from-pods" in str(refused.value.hint)
-    assert wheels.gather(["wanted"], "3.11", limit, from_pods=True).pip == ["wanted"]
+    assert wheels.gather(["wanted"], "3.11", Room(limit), from_pods=True).pip == ["wanted"]
 
 
 def test_another_file_than_the_one_of_the_report_is_refused(tmp_path, monkeypatch):
@@ -135,12 +136,12 @@ def test_another_file_than_the_one_of_the_report_is_refused(tmp_path, monkeypatc
         monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
         monkeypatch.setenv("PIP_NO_CACHE_DIR", "1")
         swap = False
-        assert list(wheels.gather(["acme-lib"], "3.11", None).files) == [
+        assert list(wheels.gather(["acme-lib"], "3.11", Room(None)).files) == [
             "acme_lib-1.0-py3-none-any.whl"
         ]
         swap = True
         with pytest.raises(UsageError) as refused:
-            wheels.gather(["acme-lib"], "3.11", None)
+            wheels.gather(["acme-lib"], "3.11", Room(None))
         assert refused.value.id == "submit.not-bundled"
     finally:
         server.close()

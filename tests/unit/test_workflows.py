@@ -25,6 +25,7 @@ WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 CI, RELEASE = (ROOT / ".github" / "workflows" / f"{name}.yml" for name in ("ci", "release"))
 ACTIONLINT = "github.com/rhysd/actionlint/cmd/actionlint@v1.7.12"
 DIGEST = f"sha256:{'0123456789abcdef' * 4}"
+SLIM_DIGEST = DIGEST.replace("0", "f")
 
 workflows = pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
 
@@ -88,15 +89,15 @@ def test_root_owns_the_caches_while_it_runs_what_ci_runs():
 
 
 def test_images_come_with_sbom_and_provenance_and_what_is_published_with_attestations():
-    steps = {
-        step["uses"].partition("@")[0]: step.get("with", {})
-        for job in jobs(RELEASE).values()
-        for step in job["steps"]
-        if "uses" in step
-    }
-    image, package = steps["docker/build-push-action"], steps["pypa/gh-action-pypi-publish"]
-    assert (image["sbom"], image["provenance"], package["attestations"]) == (True, "mode=max", True)
-    assert "password" not in package
+    def of(action: str) -> list[dict[str, Any]]:
+        steps = [step for job in jobs(RELEASE).values() for step in job["steps"]]
+        return [step["with"] for step in steps if step.get("uses", "").startswith(f"{action}@")]
+
+    images, (package,) = of("docker/build-push-action"), of("pypa/gh-action-pypi-publish")
+    assert {image["target"] for image in images} == {"slim", "standard"}
+    for image in images:
+        assert (image["push"], image["sbom"], image["provenance"]) == (True, True, "mode=max")
+    assert package["attestations"] is True and "password" not in package
 
 
 def test_a_release_has_its_images_first_and_publishes_only_what_was_tried():
@@ -137,10 +138,12 @@ def test_a_release_pins_all_images_before_it_builds(pin, tmp_path):
     ]
     for number, image in enumerate(pushed):
         (tmp_path / "pushed" / str(number)).mkdir(parents=True)
-        (tmp_path / "pushed" / str(number) / "image").write_text(f"{image}\n")
+        (tmp_path / "pushed" / str(number) / "image").write_text(f"{image}\n{slim_of(image)}\n")
+    pushed += [slim_of(image) for image in pushed]
     run_step(steps[at], tmp_path, TAG="v1")
     for device in ("cpu", "gpu", "tpu"):
         assert images_of(folder, device)[0]["digest"] == DIGEST
+        assert images_of(folder, device, slim=True)[0]["digest"] == SLIM_DIGEST
     with tarfile.open(tmp_path / "assets" / "runtimes-v1.tar.gz") as archive:
         assert (
             archive.extractfile("runtimes/images.json").read()
@@ -153,7 +156,9 @@ def test_a_release_pins_all_images_before_it_builds(pin, tmp_path):
 
 def test_images_are_built_on_a_base_by_its_digest(tmp_path):
     steps = {step.get("id"): step for step in jobs(RELEASE)["images"]["steps"]}
-    assert steps["push"]["with"]["build-args"] == "BASE=${{ steps.base.outputs.image }}"
+    arguments = "BASE=${{ steps.base.outputs.image }}\nKIND=${{ matrix.kind }}\n"
+    for stage in ("slim", "standard"):
+        assert steps[stage]["with"]["build-args"] == arguments
     (tmp_path / "docker").write_text(f"#!/bin/sh\necho {DIGEST}\n")
     (tmp_path / "docker").chmod(0o755)
     run_step(steps["base"]["run"], tmp_path, BASE="python:3.11-slim-bookworm", GITHUB_OUTPUT="said")
@@ -188,6 +193,11 @@ def pin(tmp_path):
     return make, tmp_path / "runtimes"
 
 
+def slim_of(image: str) -> str:
+    """Return the slim image that goes with a standard one, by its digest."""
+    return image.replace(f"@{DIGEST}", f"-slim@{SLIM_DIGEST}")
+
+
 def usual(name: str) -> str:
     """Return an image as its runtime names it, with its tag."""
     (found,) = (
@@ -203,10 +213,11 @@ CPU, GPU, TPU = map(
 )
 
 
-def images_of(folder: Path, device: str) -> list[dict[str, str]]:
-    text = (folder / device / "kustomization.yaml").read_text()
+def images_of(folder: Path, device: str, *, slim: bool = False) -> list[dict[str, str]]:
+    name = f"jax-{device}-slim" if slim else f"jax-{device}"
+    text = (folder / ("slim" if slim else "") / device / "kustomization.yaml").read_text()
     found = yaml.safe_load(text)
-    assert found["resources"] == [f"jax-{device}.yaml"]
+    assert found["resources"] == [f"{name}.yaml"]
     return list(found.get("images", []))
 
 
@@ -224,6 +235,35 @@ def test_runtimes_are_pinned_to_digests(pin):
     ]
     assert images_of(folder, "gpu")[0]["newName"] == "localhost:5000/a/jupyter-jax-trainer-cuda"
     assert images_of(folder, "tpu") == before
+
+
+def test_slim_images_are_pinned_apart_from_the_others(pin, monkeypatch):
+    make, folder = pin
+    image = f"ghcr.io/team/{CPU}@{DIGEST}"
+    assert make(slim_of(image)) == 0
+    assert not images_of(folder, "cpu")
+    assert images_of(folder, "cpu", slim=True)[0]["digest"] == SLIM_DIGEST
+    assert make(image) == 0
+    assert images_of(folder, "cpu")[0]["digest"] == DIGEST
+    assert images_of(folder, "cpu", slim=True)[0]["digest"] == SLIM_DIGEST
+    monkeypatch.setattr(manifests, "_PLACES", (folder,))
+    assert manifests.manifest("cpu", slim=True).container.image == slim_of(image)
+
+
+def test_the_wheel_is_tried_for_all_images_that_are_pinned(pin, monkeypatch):
+    make, folder = pin
+    (text,) = (step["run"] for step in jobs(RELEASE)["wheel"]["steps"] if "run" in step)
+    (program,) = re.findall(r"<<'IMAGES'\n(.*?)\nIMAGES\n", text, re.DOTALL)
+    monkeypatch.setattr(manifests, "_PLACES", (folder,))
+    monkeypatch.setattr(sys, "argv", ["images.py", "3.12"])
+    pushed = [
+        f"ghcr.io/team/{image.replace('-py3.11', '-py3.12')}@{DIGEST}" for image in (CPU, GPU, TPU)
+    ]
+    assert make(*pushed) == 0
+    with pytest.raises(AssertionError, match="-slim"):
+        exec(program, {})
+    assert make(*map(slim_of, pushed)) == 0
+    exec(program, {})
 
 
 def test_install_names_pinned_images_by_their_digests_for_each_python(pin, monkeypatch):
@@ -258,6 +298,8 @@ def test_install_names_pinned_images_by_their_digests_for_each_python(pin, monke
         f"{CPU}@{DIGEST}",
         f"ghcr.io/team/jupyter-jax-trainer-cpu@{DIGEST}",
         f"ghcr.io/team/jupyter-jax-trainer-cpu:jax0.1-py3.11@{DIGEST}",
+        f"ghcr.io/team/{CPU}-small@{DIGEST}",
+        f"ghcr.io/team/{CPU}-slim-slim@{DIGEST}",
     ],
 )
 def test_what_is_no_image_of_ours_by_its_digest_changes_nothing(pin, image):
@@ -265,6 +307,16 @@ def test_what_is_no_image_of_ours_by_its_digest_changes_nothing(pin, image):
     before = {path: path.read_text() for path in folder.rglob("*.*")}
     assert make(f"ghcr.io/team/{TPU}@{DIGEST}", image) == 1
     assert {path: path.read_text() for path in folder.rglob("*.*")} == before
+
+
+def test_both_images_of_a_kind_are_named_by_what_was_pushed(tmp_path):
+    (named,) = (
+        step for step in jobs(RELEASE)["images"]["steps"] if ">>image" in step.get("run", "")
+    )
+    assert set(named["env"]) == {"IMAGE", "SLIM", "STANDARD"}
+    run_step(named["run"], tmp_path, IMAGE=f"r/{CPU}", STANDARD=DIGEST, SLIM=SLIM_DIGEST)
+    said = (tmp_path / "image").read_text().split()
+    assert set(said) == {f"r/{CPU}@{DIGEST}", slim_of(f"r/{CPU}@{DIGEST}")}
 
 
 def test_an_image_of_a_runtime_has_the_name_that_is_pinned():

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 
 from jupyter_jax_trainer import masking
 from jupyter_jax_trainer.backends.kubernetes.api import identity
-from jupyter_jax_trainer.backends.kubernetes.api.client import (
-    MERGE_PATCH,
-    ApiError,
-    Client,
-    Unreachable,
-)
-from jupyter_jax_trainer.backends.kubernetes.api.objects import Secret, TrainJob
+from jupyter_jax_trainer.backends.kubernetes.api.client import MERGE_PATCH, ApiError, Client
+from jupyter_jax_trainer.backends.kubernetes.api.objects import TrainJob
 from jupyter_jax_trainer.backends.kubernetes.api.plan import KubernetesPlan, plan_of
 from jupyter_jax_trainer.backends.kubernetes.connection import get_client, said_plainly
 from jupyter_jax_trainer.backends.kubernetes.submit import launch, payload, queues, trainjob
@@ -95,7 +89,7 @@ def cancel(manifest: Manifest, directory: JobDir) -> None:
 
 
 def delete(manifest: Manifest, directory: JobDir) -> None:
-    """Delete what is left of a job outside its directory: TrainJob, and files in a store.
+    """Delete what is left of a job outside its directory: its TrainJob, and files in a store.
 
     A store is touched only where this store of jobs submitted the job: of others its path is
     somebody else's word. A cluster that is gone for good must not keep a job's directory, so errors
@@ -108,25 +102,8 @@ def delete(manifest: Manifest, directory: JobDir) -> None:
             print(plain(masking.text(left)))
     try:
         cancel(manifest, directory)
-        _delete_secrets(manifest, directory.read_trainjob_uid())
     except JaxTrainError as error:
         print(plain(say.NOT_DELETED(error=error.message)))
-
-
-def _delete_secrets(manifest: Manifest, trainjob_uid: str | None) -> None:
-    """Delete Secrets that nobody owns, as they come from the YAML of a dry run.
-
-    The others go with their TrainJob, so the right to do this is not among those that are needed.
-    """
-    client, _ = _client(manifest)
-    name = f"{manifest.get('trainjob') or manifest['name']}-{manifest['uid'][:8]}"
-    with contextlib.suppress(ApiError, Unreachable):
-        for number in range(payload.MOST_SECRETS):
-            path = client.core("secrets", payload.secret_name(name, number))
-            found = Secret(client.request("GET", path))
-            if trainjob.belongs(found, manifest["uid"], trainjob_uid):
-                body = {"preconditions": {"uid": found.uid}}
-                client.request("DELETE", path, body=body)
 
 
 def set_suspended(manifest: Manifest, directory: JobDir, suspended: bool) -> None:

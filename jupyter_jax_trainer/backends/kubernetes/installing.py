@@ -25,7 +25,7 @@ def install(asked: InstallRequest) -> Iterator[str]:
     image, namespace = asked.image, asked.namespace
     if image and len(asked.devices) > 1:
         raise UsageError(say.ONE_IMAGE())
-    if image and (asked.registry or asked.python):
+    if image and (asked.registry or asked.python or asked.slim):
         raise UsageError(say.IMAGE_ALONE())
     if asked.volume and not namespace:
         raise UsageError(say.VOLUME_NEEDS_NAMESPACE())
@@ -34,6 +34,7 @@ def install(asked: InstallRequest) -> Iterator[str]:
             device,
             namespace=namespace,
             image=image,
+            slim=asked.slim,
             python=asked.python,
             registry=asked.registry,
             volume=asked.volume,

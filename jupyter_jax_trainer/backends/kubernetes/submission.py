@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from jupyter_jax_trainer import masking, timeouts
-from jupyter_jax_trainer.backends.kubernetes.api import identity, kubeconfig
+from jupyter_jax_trainer.backends.kubernetes.api import identity, kubeconfig, rights
 from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError
 from jupyter_jax_trainer.backends.kubernetes.api.objects import (
     ApiObject,
@@ -72,6 +72,7 @@ class KubernetesSubmission:
         self.wheels: Mapping[str, bytes] = {}
         self._notes: list[str] = []
         self._image: Image | None = None
+        self._sends_later: bool | None = None
         self._mounts = True  # whether a volume can be patched into a job's runtime
 
     def plan(self, spec: JobSpec) -> KubernetesPlan:
@@ -109,7 +110,7 @@ class KubernetesSubmission:
         taken = wheels.gather(
             spec.package,
             python or runtimes.PYTHON,
-            payload.room(spec, self._mounts),
+            payload.room(spec, self._mounts, self._has_channel),
             from_pods=spec.package_from_pods,
         )
         if taken.pip and not spec.image and f"{trainjob.PREFIX}/device" in labels:
@@ -167,7 +168,7 @@ class KubernetesSubmission:
 
     def check_size(self, total: int, spec: JobSpec) -> None:
         """Refuse what won't fit through."""
-        payload.check_size(total, spec, self._mounts)
+        payload.check_size(total, spec, self._mounts, self._has_channel)
 
     def check_capture(self, capture: Capture, spec: JobSpec, plan: Plan) -> None:
         """Refuse objects that the runtime's Python can't read; note what may be too large."""
@@ -198,12 +199,11 @@ class KubernetesSubmission:
         if self._image is None:
             return
         taken = sum(map(len, self.wheels.values()))
-        room = payload.room(spec, self._mounts)
-        limit = None if room is None else room - taken - capture.total
+        room = payload.room(spec, self._mounts, self._has_channel).without(taken + capture.total)
         given = wheels.named([*self.wheels, *spec.package])
         capture.imports.follow(capture.modules)
         own = {path.partition("/")[0].removesuffix(".py") for path in capture.modules}
-        packed = environment.gather(capture.imports, self._image, given, limit, own)
+        packed = environment.gather(capture.imports, self._image, given, room, own)
         self.wheels = {**self.wheels, **{wheel.file: wheel.data for wheel in packed.wheels}}
         capture.sent += [
             Sent(wheel.name, "package", wheel.version, len(wheel.data)) for wheel in packed.wheels
@@ -264,6 +264,8 @@ class KubernetesSubmission:
         if packed.upload:
             target = packed.upload if spec.show_secrets else masking.text(packed.upload)
             lines.append(say.WOULD_UPLOAD(target=target))
+        if packed.later:
+            lines.append(say.WOULD_SEND_LATER(size=size(packed.later)))
         if spec.show_secrets:
             lines.append(say.HOW_TO_APPLY())
         else:
@@ -311,6 +313,13 @@ class KubernetesSubmission:
             if packed.upload:
                 payload.remove(packed.upload, manifest["uid"])
             raise
+
+    def _has_channel(self) -> bool:
+        """Return whether what is too large for Secrets can follow through the channel."""
+        if self._sends_later is None:
+            with said_plainly(self._client):
+                self._sends_later = not rights.missing(self._client, rights.CHANNEL)
+        return self._sends_later
 
     def _secret_keys(self, name: str) -> list[str]:
         try:

@@ -37,6 +37,7 @@ from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.state import error_record, new_rank, position_record
 from jupyter_jax_trainer.jobdir.writer import Recorder
 from jupyter_jax_trainer.logs.reader import last_lines
+from jupyter_jax_trainer.messages import jobs
 from jupyter_jax_trainer.messages import local as say
 from jupyter_jax_trainer.states import Phase, State
 from jupyter_jax_trainer.text import ranks_text
@@ -179,7 +180,7 @@ class Supervisor:
             self.ranks.append(rank)
             listen = partial(self._listen, rank)
             self._selector.register(started.channel, selectors.EVENT_READ, listen)
-            self.record.rank(number, pid=started.pid, state=Phase.STARTING)
+            self.record.rank(number).update({"pid": started.pid, "state": Phase.STARTING})
         self._join_limit = plan["rendezvous_timeout"]
         self._join_by = time.monotonic() + self._join_limit
 
@@ -203,7 +204,7 @@ class Supervisor:
         self.record.restart(most, summary(failure))
         for rank in self.ranks:
             self._mark_log(rank.number)
-            self.record.rank(rank.number, restarts=self.record.restarts, exit=None)
+            self.record.rank(rank.number).update({"restarts": self.record.restarts, "exit": None})
         self.record.change(State.STARTING, self.record.about_restart())
         self.ranks.clear()
         self._stop, self._late = None, False
@@ -286,7 +287,7 @@ class Supervisor:
         elif kind == "stopped":
             rank.end.stopped = True
             rank.state = Phase.STOPPED
-        self.record.rank(rank.number, state=rank.state)
+        self.record.rank(rank.number)["state"] = rank.state
 
     def _next(self) -> int:
         self._order += 1
@@ -324,7 +325,7 @@ class Supervisor:
         elif code != 0 and not rank.end.stopped:
             said = say.EXITED_LATE(rank=rank.number, code=code)
             self.record.event("note", said, rank.number)
-        self.record.rank(rank.number, state=rank.state, exit=code)
+        self.record.rank(rank.number).update({"state": rank.state, "exit": code})
 
     def _begin_stop(self, failure: Failure | None = None, cancelled: str | None = None) -> None:
         """Begin to end the job; what came first stays the reason."""
@@ -371,7 +372,7 @@ class Supervisor:
         if self.directory.cancel.exists():
             self._cancel(CANCELLED)
         elif not self.directory.path.is_dir():
-            self._cancel(say.DIRECTORY_DELETED())
+            self._cancel(jobs.DIRECTORY_DELETED())
         elif os.getppid() != self.keeper:
             self._begin_stop(Failure(kind="supervisor", message=say.KEEPER_KILLED()))
         elif self.record.disk_full:

@@ -1,8 +1,8 @@
 """Whether JAX will find the kind of device that a job asked for.
 
-Left to itself it goes on with the CPU where a driver or a plugin is missing, and a job trains there
-for days while the devices of its nodes are idle. Whoever sets ``JAX_PLATFORMS`` has chosen. JAX
-itself is not asked: what a cell sets before the first use would come too late then.
+Without a driver or plugin JAX falls back to the CPU, and a job trains there for days while its
+nodes' devices are idle. Whoever sets ``JAX_PLATFORMS`` has chosen. JAX itself is not asked: what a
+cell sets before the first use would then come too late.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import os
 import pkgutil
+from collections.abc import Callable
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 
@@ -26,33 +27,35 @@ def check(device: str | None) -> None:
     Parameters
     ----------
     device
-        What was asked for: ``cpu``, ``gpu``, ``tpu``; None where that is not known.
+        The kind that was asked for; None where that is not known.
 
     Raises
     ------
     WorkerError
         The pod has no driver for such a device, or its Python no plugin.
     """
-    if os.environ.keys() & _CHOSEN:
-        return
-    if device == "tpu" and not _has_libtpu():
+    one = CHECKS.get(device or "")
+    if one and not os.environ.keys() & _CHOSEN:
+        one()
+
+
+def _check_tpu() -> None:
+    # JAX looks for Google's library in the same places.
+    path = os.environ.get("TPU_LIBRARY_PATH", "")
+    if not os.path.isfile(path) and find_spec("libtpu") is None:
         raise WorkerError(say.NO_LIBTPU())
-    if device != "gpu":
-        return
+
+
+def _check_gpu() -> None:
     plugins = _plugins()
     if not plugins:
         raise WorkerError(say.NO_GPU_PLUGIN())
     if not all("cuda" in name for name in plugins):
-        return  # for other GPUs, whose drivers have other names
+        return  # other makers' drivers have other names
     try:
         ctypes.CDLL(_DRIVER)
     except OSError as error:
         raise WorkerError(say.NO_GPU_DRIVER(error=error)) from None
-
-
-def _has_libtpu() -> bool:
-    """Return whether JAX finds Google's library, as it looks for it."""
-    return os.path.isfile(os.environ.get("TPU_LIBRARY_PATH", "")) or find_spec("libtpu") is not None
 
 
 def _plugins() -> set[str]:
@@ -62,3 +65,6 @@ def _plugins() -> set[str]:
         folders = package.submodule_search_locations or []
         found |= {module.name for module in pkgutil.iter_modules(folders)}
     return found
+
+
+CHECKS: dict[str, Callable[[], None]] = {"gpu": _check_gpu, "tpu": _check_tpu}

@@ -17,8 +17,10 @@ from typing import NoReturn
 
 from jupyter_jax_trainer.worker import timeouts
 from jupyter_jax_trainer.worker.pod.drain import wait_for_reader
+from jupyter_jax_trainer.worker.pod.parcel import Parcel
 from jupyter_jax_trainer.worker.pod.podchannel import PodChannel
 from jupyter_jax_trainer.worker.pod.relay import Relay
+from jupyter_jax_trainer.worker.pod.transfer import Transfer
 from jupyter_jax_trainer.worker.processes import memory_kills
 
 _FORWARDED = (
@@ -68,7 +70,7 @@ class Parent:
         self._pid = self._relay.pid = os.fork()
         if self._pid == 0:
             ours.close()
-            self._relay.close()
+            self._relay.abandon()
             self._selector.close()
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
             return theirs
@@ -77,6 +79,29 @@ class Parent:
         self._connection = ours
         self._selector.register(ours, selectors.EVENT_READ, self._hear)
         self._run()
+
+    def receive(self, parcel: Parcel) -> None:
+        """Wait until the job's bundle is here, before the rank is started.
+
+        Raises
+        ------
+        TransferError
+            Nothing came for too long, or it can't be kept here.
+        """
+        transfer = self._relay.transfer = Transfer(self._key, self._rank, self._selector, parcel)
+
+        def leave(number: int, _: object) -> NoReturn:
+            os._exit(128 + number)
+
+        before = {number: signal.signal(number, leave) for number in _FORWARDED}
+        PodChannel(self._key, self._rank, None).send("awaits", channel=self.port, size=parcel.size)
+        while not parcel.is_whole:
+            for key, _ in self._selector.select(_TICK):
+                key.data()
+            self._relay.tick()
+            transfer.check()
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
     def _run(self) -> NoReturn:
         """Look after the rank until it ends, and end with its exit code."""

@@ -17,8 +17,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from jupyter_jax_trainer.messages import worker as say
-from jupyter_jax_trainer.worker import timeouts
+from jupyter_jax_trainer.worker import exceptions, timeouts
 from jupyter_jax_trainer.worker.pod import frames, secretvars
+from jupyter_jax_trainer.worker.pod.drain import wait_for_reader
+from jupyter_jax_trainer.worker.pod.parcel import Parcel, TransferError
 from jupyter_jax_trainer.worker.pod.parent import Parent
 from jupyter_jax_trainer.worker.pod.podchannel import PodChannel
 from jupyter_jax_trainer.worker.pod.termination import Termination
@@ -45,6 +47,8 @@ class Pod:
         What it says, it says there.
     scratch
         A directory that can be written; None where there is none.
+    bundle
+        The bundle, where that came through the channel.
     finished
         The rank's work is done: what comes now can't fail it.
     """
@@ -62,8 +66,27 @@ class Pod:
                 secretvars.take(name)  # a megabyte that the cell's own processes would carry
         parent = Parent(key, rank)
         self._port = parent.port
+        self.bundle = self._receive(parent, key, rank)
         self.channel = PodChannel(key, rank, parent.start())
         self._termination: Termination | None = None
+
+    def _receive(self, parent: Parent, key: bytes, rank: int) -> str | None:
+        """Wait for the bundle where it does not come with the pod."""
+        if self._marker.status() is not None:
+            return None  # the cell has run
+        try:
+            parcel = Parcel.from_environment(os.environ, self.scratch)
+            if parcel is None:
+                return None
+            if not parcel.is_whole:
+                parent.receive(parcel)
+        except TransferError as error:
+            said = exceptions.describe(error, "", {}, [])
+            print(f"{said['type']}: {error}")
+            PodChannel(key, rank, None).send("error", time=time.time(), **said)
+            wait_for_reader(1, timeouts.PIPE.seconds)
+            os._exit(1)
+        return parcel.path
 
     def begin(self, leave: Callable[[int], object]) -> None:
         """Say hello; leave if the cell has run in this pod before.

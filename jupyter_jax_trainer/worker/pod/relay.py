@@ -12,14 +12,16 @@ import selectors
 import socket
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import cast
 
 from jupyter_jax_trainer.datatypes import JsonValue
 from jupyter_jax_trainer.worker import timeouts
-from jupyter_jax_trainer.worker.pod.wire import Message, Owner, Wire, WireError
+from jupyter_jax_trainer.worker.pod.peer import Address, Peer, dial, read_addresses
+from jupyter_jax_trainer.worker.pod.transfer import Transfer
+from jupyter_jax_trainer.worker.pod.wire import Message, Owner, Wire
 from jupyter_jax_trainer.worker.records import Position, Whereabouts
 from jupyter_jax_trainer.worker.whereabouts import look_at
 
@@ -27,108 +29,6 @@ PORT_VARIABLE = "JAXTRAIN_CHANNEL_PORT"
 PORT = 29_510  # of ranks other than 0, where nothing else is set
 _MOST_PEERS, _MOST_UNPROVEN = 32, 16
 _MOST_DIALLED = 256  # other pods that are asked at a time: files are limited, often to 1024
-_PIECE = 1 << 16  # bytes
-_UNPROVEN = 1 << 10  # bytes that are read at a time of a peer that has not proven itself
-_UNREAD = 8 << 20  # bytes that a peer may leave unread
-_RELAYS = Owner("00" * 16, 0)  # process 1 of rank 0, to the others
-_MOST_RANKS = 1 << 16
-
-Address = tuple[str, int]
-
-
-class Peer:
-    """A connection in the loop of process 1.
-
-    Parameters
-    ----------
-    connection
-        The socket, which may still be connecting.
-    wire
-        What goes through it.
-    selector
-        The loop's.
-    on_message
-        Called with each message.
-    on_end
-        Called once, when it is closed.
-    first
-        Sent as soon as the other end has proven itself.
-    """
-
-    def __init__(
-        self,
-        connection: socket.socket,
-        wire: Wire,
-        selector: selectors.BaseSelector,
-        on_message: Callable[[Peer, Message], None],
-        on_end: Callable[[Peer], None],
-        first: Message | None = None,
-    ) -> None:
-        self.wire = wire
-        self.since = time.monotonic()
-        self._connection = connection
-        self._selector = selector
-        self._on_message = on_message
-        self._on_end = on_end
-        self._first = first
-        self._open = True
-        connection.setblocking(False)
-        both = selectors.EVENT_READ | selectors.EVENT_WRITE
-        selector.register(connection, both, self._serve)
-
-    def send(self, head: dict[str, JsonValue]) -> None:
-        """Send a message as soon as that is possible."""
-        if self._open:
-            with self._closing():
-                self.wire.send(Message(head))
-                self._flush()
-
-    def close(self) -> None:
-        """Close the connection."""
-        if self._open:
-            self._open = False
-            self._selector.unregister(self._connection)
-            self._connection.close()
-            self._on_end(self)
-
-    @contextlib.contextmanager
-    def _closing(self) -> Iterator[None]:
-        """Close the connection where something is wrong with it."""
-        try:
-            yield
-        except BlockingIOError:
-            pass
-        except (OSError, WireError):
-            self.close()
-
-    def _serve(self) -> None:
-        with self._closing():
-            self._flush()
-        if not self._open:
-            return
-        with self._closing():
-            data = self._connection.recv(_PIECE if self.wire.is_proven else _UNPROVEN)
-            if not data:
-                raise WireError
-            for message in self.wire.receive(data):
-                self._on_message(self, message)
-                if not self._open:
-                    return
-            if self._first is not None and self.wire.is_proven:
-                self.wire.send(self._first)
-                self._first = None
-            self._flush()
-
-    def _flush(self) -> None:
-        unsent = self.wire.unsent
-        try:
-            while unsent:
-                del unsent[: self._connection.send(unsent)]
-        finally:
-            if len(unsent) > _UNREAD:
-                raise WireError
-            events = selectors.EVENT_READ | (selectors.EVENT_WRITE if unsent else 0)
-            self._selector.modify(self._connection, events, self._serve)
 
 
 @dataclass
@@ -154,6 +54,13 @@ class Relay:
         The loop's: what is registered in it has a function as its data.
     ask_rank
         Asks the rank of this pod where it is; it answers to `take_place`.
+
+    Attributes
+    ----------
+    pid
+        Of the rank; 0 before it is started.
+    transfer
+        What takes the bundle, where that comes through the channel.
     """
 
     def __init__(
@@ -163,7 +70,8 @@ class Relay:
         selector: selectors.BaseSelector,
         ask_rank: Callable[[], None],
     ) -> None:
-        self.pid = 0  # of the rank
+        self.pid = 0
+        self.transfer: Transfer | None = None
         self._key = key
         self._rank = rank
         self._selector = selector
@@ -174,31 +82,31 @@ class Relay:
         self._socket: socket.socket | None = None
 
     def listen(self) -> int | None:
-        """Listen, and return the port; None where that is another's."""
-        try:
-            if self._rank == 0:
-                listening = socket.create_server(("127.0.0.1", 0))
-            else:
-                wanted = os.environ.get(PORT_VARIABLE, "")
-                port = int(wanted) if wanted.isdigit() else PORT
-                if socket.has_dualstack_ipv6():
-                    family = socket.AF_INET6
-                    listening = socket.create_server(
-                        ("::", port), family=family, dualstack_ipv6=True
-                    )
-                else:
-                    listening = socket.create_server(("", port))
-        except (OSError, OverflowError):
+        """Listen, and return the port; None where none can be had.
+
+        Where another process has the usual one, any other may do: the follower knows it, and at
+        least it can go there itself.
+        """
+        wanted = os.environ.get(PORT_VARIABLE, "")
+        port = int(wanted) if wanted.isdigit() else PORT
+        listening = None
+        for number in (0,) if self._rank == 0 else (port, 0):
+            with contextlib.suppress(OSError, OverflowError):
+                listening = _listening(number, everywhere=self._rank != 0)
+                break
+        if listening is None:
             return None
         listening.setblocking(False)
         self._socket = listening
         self._selector.register(listening, selectors.EVENT_READ, self._accept)
         return int(listening.getsockname()[1])
 
-    def close(self) -> None:
+    def abandon(self) -> None:
         """Close all files, in a process that is forked."""
-        for peer in self._peers[:]:
-            peer.close()
+        for peer in self._peers:
+            peer.abandon()
+        if self.transfer is not None:
+            self.transfer.abandon()
         if self._socket is not None:
             self._socket.close()
 
@@ -210,11 +118,17 @@ class Relay:
                 peer.close()
         if self._roll_call is not None:
             self._hurry(self._roll_call, now)
+        if self.transfer is not None:
+            self.transfer.tick()
 
     @property
     def is_busy(self) -> bool:
         """Whether time matters: `tick` has to be called soon."""
-        return self._roll_call is not None or any(not peer.wire.is_proven for peer in self._peers)
+        return (
+            self._roll_call is not None
+            or any(not peer.wire.is_proven for peer in self._peers)
+            or (self.transfer is not None and self.transfer.is_busy)
+        )
 
     def take_place(self, where: Position) -> None:
         """Take what the rank of this pod has answered."""
@@ -246,9 +160,13 @@ class Relay:
             in_force = None if self._owner is None else self._owner.epoch
             peer.send({"number": number, "error": "owner", "epoch": in_force})
         elif ask == "where" and type(number) is int:
-            self._call_roll(peer, number, _addresses(message.head.get("addresses")))
+            self._call_roll(peer, number, read_addresses(message.head.get("addresses")))
         elif ask == "ping":
             peer.send({"number": number})
+        elif self.transfer is not None and ask == "receive" and type(number) is int:
+            self.transfer.begin(peer, number, message.head)
+        elif self.transfer is not None and ask == "part" and type(number) is int:
+            self.transfer.take(peer, number, message)
         else:
             peer.send({"number": number, "error": "unknown"})
 
@@ -282,34 +200,25 @@ class Relay:
             self._dial(call, *call.queue.popleft())
 
     def _dial(self, call: _RollCall, rank: int, address: Address) -> None:
-        host, port = address
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        with contextlib.ExitStack() as opened:
-            try:
-                socket.inet_pton(family, host.partition("%")[0])  # a name would be looked up
-                connection = opened.enter_context(socket.socket(family))
-                connection.setblocking(False)
-                connection.connect_ex((host, port))
-            except (OSError, ValueError):  # no address at all, or no more files
-                self._note(_unknown(rank))
-                return
-            opened.pop_all()
+        assert self._owner is not None
 
         def on_end(peer: Peer) -> None:
             call.dialled.remove(peer)
             self._note(_unknown(rank))
             self._dial_next()
 
-        call.dialled.append(
-            Peer(
-                connection,
-                Wire(self._key, rank, _RELAYS),
-                self._selector,
-                partial(self._hear, rank),
-                on_end,
-                Message({"number": 1, "ask": "where"}),
-            )
+        peer = dial(
+            address,
+            Wire(self._key, rank, self._owner),
+            self._selector,
+            partial(self._hear, rank),
+            on_end,
+            Message({"number": 1, "ask": "where"}),
         )
+        if peer is None:
+            self._note(_unknown(rank))
+        else:
+            call.dialled.append(peer)
 
     def _hurry(self, call: _RollCall, now: float) -> None:
         """End a call whose time is over; don't let pods that can't be reached hold up others."""
@@ -348,17 +257,15 @@ class Relay:
             peer.send({"number": number, "ranks": cast(list[JsonValue], call.found)})
 
 
+def _listening(port: int, *, everywhere: bool) -> socket.socket:
+    """Listen on the loopback address, or on all there are."""
+    if not everywhere:
+        return socket.create_server(("127.0.0.1", port))
+    if not socket.has_dualstack_ipv6():
+        return socket.create_server(("", port))
+    return socket.create_server(("::", port), family=socket.AF_INET6, dualstack_ipv6=True)
+
+
 def _unknown(rank: int) -> Whereabouts:
     """Return what is known of a rank that can't be asked."""
     return {"rank": rank, "where": None, "process": None, "memory": None}
-
-
-def _addresses(given: JsonValue) -> dict[int, Address]:
-    """Read the addresses of ranks: ``{"1": ["10.0.0.7", 29510]}``; what is none is left out."""
-    found: dict[int, Address] = {}
-    if isinstance(given, dict) and len(given) < _MOST_RANKS:
-        for rank, address in given.items():
-            match address:
-                case [str(host), int(port)] if rank.isdecimal() and 0 < port < 1 << 16:
-                    found[int(rank)] = host, port
-    return found

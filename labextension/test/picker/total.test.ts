@@ -20,6 +20,7 @@ describe('what a job asks for in all', () => {
       '32 GPU · 128 CPU · 1 TiB'
     );
     expect(total({ device: 'tpu', each: 4 })).toBe('16 TPU');
+    expect(total({ device: 'neuron', each: 2 })).toBe('8 NEURON');
     expect(total({ device: 'cpu', each: 8 })).toBe('32 CPU devices');
     expect(total({ each: 8 })).toBe('32 devices');
   });

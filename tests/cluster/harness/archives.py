@@ -10,7 +10,7 @@ import platform
 import shutil
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -108,36 +108,53 @@ def of_debian(target: Path, name: str, debian: str) -> None:
 
 
 def of_containerfile(
-    target: Path, name: str, containerfile: Path, context: Path, base_name: str, base: Path
+    containerfile: Path,
+    stages: Mapping[str, tuple[str, Path]],
+    arguments: Mapping[str, str],
+    base: Path,
 ) -> None:
-    """Build a Containerfile of the project on our base image."""
-    say(f"building {name} from {context.relative_to(layout.REPOSITORY)} (2 minutes)")
-    folder = Path(tempfile.mkdtemp(dir=target.parent))
+    """Build stages of a Containerfile of the project on our base image.
+
+    Parameters
+    ----------
+    stages
+        What to build: by stage the name of the image and its archive. Images that have layers in
+        common share them in the cluster, too.
+    arguments
+        The build's arguments; ``BASE`` names the base image.
+    base
+        The archive of that.
+    """
+    folder = Path(tempfile.mkdtemp(dir=base.parent))
     # A mount namespace of its own takes buildah's mounts away with it.
     buildah: list[str | Path] = ["unshare", "--mount", "buildah", "--root", folder / "root"]
     buildah += ["--runroot", folder / "run", "--storage-driver", "overlay"]
-    volumes = ["--volume", f"{CERTIFICATES}:{CERTIFICATES}:ro"]
+    options = [word for pair in arguments.items() for word in ("--build-arg", "=".join(pair))]
+    options += ["--volume", f"{CERTIFICATES}:{CERTIFICATES}:ro"]
     if PIP_SETTINGS.exists():  # which index to use, where a site has its own
-        volumes += ["--volume", f"{PIP_SETTINGS}:{PIP_SETTINGS}:ro"]
+        options += ["--volume", f"{PIP_SETTINGS}:{PIP_SETTINGS}:ro"]
     try:
         pulled = run(*buildah, "pull", "--quiet", f"docker-archive:{base}")
-        run(*buildah, "tag", pulled.split()[-1], base_name)
-        run(
-            *buildah,
-            "bud",
-            "--isolation",
-            "chroot",
-            "--pull-never",
-            "--build-arg",
-            f"BASE={base_name}",
-            *volumes,
-            "--file",
-            containerfile,
-            "--tag",
-            name,
-            context,
-        )
-        with written(target) as part:
-            run(*buildah, "push", name, f"docker-archive:{part}:{name}")
+        run(*buildah, "tag", pulled.split()[-1], arguments["BASE"])
+        for stage, (name, target) in stages.items():
+            say(f"building {name} (2 minutes)")
+            run(
+                *buildah,
+                "bud",
+                "--isolation",
+                "chroot",
+                "--pull-never",
+                "--layers",  # else a stage is built anew for each image, and no layer is shared
+                *options,
+                "--file",
+                containerfile,
+                "--target",
+                stage,
+                "--tag",
+                name,
+                containerfile.parent,
+            )
+            with written(target) as part:
+                run(*buildah, "push", name, f"docker-archive:{part}:{name}")
     finally:
         shutil.rmtree(folder, ignore_errors=True)

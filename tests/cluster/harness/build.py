@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,8 +17,8 @@ from layout import CACHE, GO, ClusterError, digest, run, say
 JOBSET_MODULE = "sigs.k8s.io/jobset"
 TRAINER_MODULE = "github.com/kubeflow/trainer/v2"
 TRAINER_GATE = "\nfeatureGates:\n  TrainJobStatus: true\n"
-CONTAINERFILE = layout.REPOSITORY / "images" / "Containerfile"
 IMAGES = layout.REPOSITORY / "images"
+CONTAINERFILE = IMAGES / "Containerfile"
 RUNTIMES = layout.REPOSITORY / "runtimes"
 PAUSE_NAME = "jupyter-jax-trainer-pause:1"
 COREDNS_NAME = "jupyter-jax-trainer-coredns:1"
@@ -32,6 +33,7 @@ class Built:
     binaries: Path
     manifests: Path
     archives: tuple[Path, ...]
+    workers: tuple[Path, ...]
 
     @property
     def kube(self) -> Path:
@@ -135,8 +137,8 @@ def image_in(manifest: Path) -> str:
     return names.pop()
 
 
-def all_images(programs: Path, rendered: Path) -> tuple[Path, ...]:
-    """Make the archives of all images."""
+def images(programs: Path, rendered: Path) -> tuple[Path, ...]:
+    """Make the archives of the images of the cluster's components."""
     folder = CACHE / "images"
     folder.mkdir(parents=True, exist_ok=True)
     code = Path(archives.__file__)
@@ -151,25 +153,35 @@ def all_images(programs: Path, rendered: Path) -> tuple[Path, ...]:
         if not archive.exists():
             archives.of_binary(archive, name, programs / program, inside)
         result.append(archive)
+    return tuple(result)
 
-    return (*result, worker("cpu", image_in(RUNTIMES / "cpu" / "jax-cpu.yaml")))
 
+def workers(kind: str, names: Mapping[str, str], debian: str = layout.DEBIAN) -> tuple[Path, ...]:
+    """Make the archives of images of the project, on a Debian, whose Python they then have.
 
-def worker(kind: str, name: str, debian: str = layout.DEBIAN) -> Path:
-    """Make the archive of an image of the project, on a Debian, whose Python it then has."""
+    Parameters
+    ----------
+    names
+        The names of the images by stage of the Containerfile: ``slim``, ``standard``.
+    """
     folder = CACHE / "images"
     base_name = f"localhost/jupyter-jax-trainer-base:{debian}"
     base_key = digest(debian, *layout.BASE_PACKAGES, *archives.UNWANTED)
     base = folder / f"base-{debian}-{base_key}.tar"
     if not base.exists():
         archives.of_debian(base, base_name, debian)
-    context = IMAGES / kind
-    key = digest(base_key, CONTAINERFILE, *sorted(p for p in context.iterdir() if p.is_file()))
-    target = folder / f"worker-{kind}-{key}.tar"
-    layout.forget_but(KEPT, target, folder.glob(f"worker-{kind}-*.tar"))
-    if not target.exists():
-        archives.of_containerfile(target, name, CONTAINERFILE, context, base_name, base)
-    return target
+    packages = (IMAGES / kind / "requirements.txt", IMAGES / "standard.txt")
+    key = digest(base_key, CONTAINERFILE, *packages)
+    made = {}
+    for stage in names:
+        prefix = f"worker-{kind}" if stage == "standard" else f"worker-{stage}-{kind}"
+        made[stage] = folder / f"{prefix}-{key}.tar"
+        layout.forget_but(KEPT, made[stage], folder.glob(f"{prefix}-*.tar"))
+    if not all(target.exists() for target in made.values()):
+        stages = {stage: (names[stage], target) for stage, target in made.items()}
+        arguments = {"BASE": base_name, "KIND": kind}
+        archives.of_containerfile(CONTAINERFILE, stages, arguments, base)
+    return tuple(made.values())
 
 
 def everything() -> Built:
@@ -178,7 +190,11 @@ def everything() -> Built:
     CACHE.mkdir(parents=True, exist_ok=True)
     programs = binaries()
     rendered = manifests(programs / "kube")
-    return Built(programs, rendered, all_images(programs, rendered))
+    names = {
+        "slim": image_in(RUNTIMES / "slim" / "cpu" / "jax-cpu-slim.yaml"),
+        "standard": image_in(RUNTIMES / "cpu" / "jax-cpu.yaml"),
+    }
+    return Built(programs, rendered, images(programs, rendered), workers("cpu", names))
 
 
 if __name__ == "__main__":

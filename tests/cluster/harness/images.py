@@ -36,7 +36,8 @@ def built(kind: str, python: str) -> Path:
     (layout.CACHE / "images").mkdir(parents=True, exist_ok=True)
     with (layout.CACHE / "lock-images").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        return build.worker(kind, name_of(kind, python), DEBIANS[python])
+        (archive,) = build.workers(kind, {"standard": name_of(kind, python)}, DEBIANS[python])
+        return archive
 
 
 def main(action: str, kind: str = "cpu", python: str = "3.13") -> None:

@@ -121,16 +121,16 @@ class Cluster:
         for name in ("etcd", "containerd", "kube-apiserver"):
             parts.start(name, self.built.kube)
         until("containerd", lambda: space.inside("ctr", "version"), "containerd")
-        *small, worker = self.built.archives
-        import_images(*small)  # before there are pods: one that misses its image waits long
+        # Before there are pods: one that misses its image waits long.
+        import_images(*self.built.archives)
         until("the API server", self._try_apiserver, "kube-apiserver")
         watch.step("API server")
         for name in ("kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy"):
             parts.start(name, self.built.kube)
         self._apply_all()
         watch.step("node, and manifests applied")
-        import_images(worker)
-        watch.step("worker image imported")
+        import_images(*self.built.workers)
+        watch.step("worker images imported")
         self._wait_ready(watch)
 
     def _try_apiserver(self) -> None:
@@ -155,6 +155,7 @@ class Cluster:
         for attempt in (
             partial(self.apply, "-f", stock),
             partial(self.apply, "-k", build.RUNTIMES),
+            partial(self.apply, "-k", build.RUNTIMES / "slim" / "cpu"),
             try_job,
         ):
             until("Trainer", attempt, "kube-apiserver", every=0.3)

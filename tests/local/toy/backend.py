@@ -95,7 +95,7 @@ def main(path: Sequence[str]) -> None:
             stderr=log,
         )
         record.change(State.RUNNING)
-        record.rank(0, state=Phase.RUNNING, pid=box.pid)
+        record.rank(0).update({"state": Phase.RUNNING, "pid": box.pid})
         while True:
             try:
                 code = box.wait(0.05)
@@ -104,7 +104,7 @@ def main(path: Sequence[str]) -> None:
                 if directory.cancel.exists():
                     box.kill()
     record.index_logs(last=True)
-    record.rank(0, state=Phase.FAILED if code else Phase.FINISHED, exit=code)
+    record.rank(0).update({"state": Phase.FAILED if code else Phase.FINISHED, "exit": code})
     if directory.cancel.exists():
         record.end(State.CANCELLED, CANCELLED)
     elif code:

@@ -13,14 +13,13 @@ from typing import Any, TypedDict
 from jupyter_jax_trainer.backends.kubernetes.api import marks
 from jupyter_jax_trainer.backends.kubernetes.api.objects import TrainJob
 from jupyter_jax_trainer.backends.kubernetes.api.observed import line
+from jupyter_jax_trainer.devices import DEVICES
 from jupyter_jax_trainer.errors import BackendError, UsageError
-from jupyter_jax_trainer.jobdir import files
 from jupyter_jax_trainer.jobdir.manifest import Plan as PlanBase
 from jupyter_jax_trainer.jobdir.manifest import SentRecord
 from jupyter_jax_trainer.messages import cluster as say
 from jupyter_jax_trainer.options import amounts, checks, spec
 from jupyter_jax_trainer.options.spec import JobSpec, SpecRecord
-from jupyter_jax_trainer.options.table import DEVICES
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _PYTHON = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){1,2}")
@@ -63,7 +62,6 @@ class PlanRecord(PlanBase):
 class AboutRecord(TypedDict):
     """What of a manifest a TrainJob tells."""
 
-    format: int
     uid: str
     created: float
     spec: SpecRecord
@@ -108,7 +106,6 @@ class About:
     def to_manifest(self) -> AboutRecord:
         """Return the fields of a job's manifest that come from here."""
         return {
-            "format": files.FORMAT,
             "uid": self.uid,
             "created": self.created,
             "spec": self.spec.to_json(),
@@ -143,7 +140,7 @@ def read(found: TrainJob) -> About:
     name, annotations = line(found.name, 63), found.annotations
     try:
         said = json.loads(annotations.get(marks.ABOUT, ""))
-        if not isinstance(said, dict) or said.get("format") != files.FORMAT:
+        if not isinstance(said, dict) or said.get("format") != marks.ABOUT_FORMAT:
             raise ValueError
     except (ValueError, RecursionError):
         raise BackendError(say.NOT_OURS(name=name)) from None

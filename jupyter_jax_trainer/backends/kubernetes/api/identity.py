@@ -13,12 +13,12 @@ from jupyter_jax_trainer.backends.kubernetes.api.marks import uid_of
 from jupyter_jax_trainer.backends.kubernetes.api.objects import TrainJob
 from jupyter_jax_trainer.jobdir import files
 from jupyter_jax_trainer.jobdir.layout import JobDir
-from jupyter_jax_trainer.jobdir.manifest import Manifest
+from jupyter_jax_trainer.jobdir.manifest import Manifest, attached_of
 
 
 def note(directory: JobDir, uid: str) -> None:
     """Note which TrainJob is the job's: lost, a copy of its annotations would pass for it."""
-    files.write_json(directory.trainjob, {"format": files.FORMAT, "uid": uid}, durable=True)
+    files.write_json(directory.trainjob, {"uid": uid}, durable=True)
 
 
 def is_jobs(directory: JobDir, manifest: Manifest, found: TrainJob) -> bool:
@@ -41,4 +41,4 @@ def is_jobs(directory: JobDir, manifest: Manifest, found: TrainJob) -> bool:
 
 def submitted_here(manifest: Manifest) -> bool:
     """Return whether this store submitted the job: paths and URLs in its options are the user's."""
-    return "attached" not in (manifest.get("origin") or {})
+    return attached_of(manifest) is None

@@ -10,6 +10,7 @@ PREFIX = "jupyter-jax-trainer"
 UID = f"{PREFIX}/uid"  # an annotation; on what belongs to a job alone it is a label, too
 UID_FORM = re.compile(r"[0-9a-f]{32}")
 ABOUT = f"{PREFIX}/job"  # what another machine needs to know to show the job
+ABOUT_FORMAT = 1
 FAILED = f"{PREFIX}/failed"
 JOB_LABEL = f"{PREFIX}/job"
 

@@ -100,6 +100,8 @@ RIGHTS = (
         say.NO_SECRETS(),
     ),
 )
+# What asks ranks, and sends them what is too large for Secrets.
+CHANNEL = tuple(right for right in RIGHTS if right.resource == "pods/portforward")
 # For --max-restarts alone: the second Role of that file.
 RESTARTS = tuple(
     Right(_TRAINER, "trainingruntimes", verb, say.NO_RESTARTS())

@@ -21,6 +21,7 @@ from jupyter_jax_trainer.backends.kubernetes.doctor import netpolicies
 from jupyter_jax_trainer.backends.kubernetes.doctor.netpolicies import NetworkPolicy
 from jupyter_jax_trainer.backends.kubernetes.submit import podsecurity, runtimes
 from jupyter_jax_trainer.doctor.finding import OK, WARN, Finding
+from jupyter_jax_trainer.messages import Label, Message, identify
 from jupyter_jax_trainer.messages import doctor as say
 from jupyter_jax_trainer.options.amounts import quantity
 from jupyter_jax_trainer.text import joined
@@ -39,6 +40,10 @@ _COUNTED = (
     "count/trainjobs.trainer.kubeflow.org",
     "count/jobsets.jobset.x-k8s.io",
 )
+
+SETTINGS = Label("Namespace settings")
+NOTHING_IN_THE_WAY = Message("nothing blocks jobs")
+NOTHING_SEEN_IN_THE_WAY = Message("nothing blocks jobs (no permission to read {what})")
 
 
 def examine(client: Client, found: Sequence[TrainingRuntime]) -> Iterator[Finding]:
@@ -76,38 +81,76 @@ def examine(client: Client, found: Sequence[TrainingRuntime]) -> Iterator[Findin
     yield from findings
     if all(one.status == OK for one in findings):
         what = ", ".join(unseen)
-        said = say.NOTHING_SEEN_IN_THE_WAY(what=what) if unseen else say.NOTHING_IN_THE_WAY()
-        yield Finding(OK, say.SETTINGS(), said)
+        said = NOTHING_SEEN_IN_THE_WAY(what=what) if unseen else NOTHING_IN_THE_WAY()
+        yield Finding(OK, SETTINGS(), said)
 
 
 def _names(found: Sequence[TrainingRuntime]) -> str:
     return ", ".join(item.name for item in found)
 
 
+AMBIENT = Message(
+    "all pods of the namespace join Istio's ambient mesh",
+    "A mesh can break the rendezvous of the ranks: use a namespace without it.",
+)
+LINKERD = Message(
+    "all pods of the namespace join Linkerd's mesh",
+    "A mesh can break the rendezvous of the ranks: use a namespace without it.",
+)
+ISTIO = Message(
+    "pods of {runtimes} join Istio's mesh",
+    "Have them labelled {label}, as ours are. Jobs patch that in, but not with --queue; ranks may "
+    "not find each other then.",
+)
+
+
 def _mesh(labels: Mapping[str, str], found: Sequence[TrainingRuntime]) -> Iterator[Finding]:
     ambient = labels.get("istio.io/dataplane-mode") == "ambient"
     if ambient or labels.get("linkerd.io/inject") in ("enabled", "ingress"):
-        yield Finding(WARN, say.MESH(), say.AMBIENT() if ambient else say.LINKERD())
+        yield Finding(WARN, say.MESH(), AMBIENT() if ambient else LINKERD())
         return
     if labels.get("istio-injection") != "enabled" and "istio.io/rev" not in labels:
         return
     inside = [item for item in found if runtimes.patches(item, restricted=False)["mesh"]]
     if inside:
-        yield Finding(WARN, say.MESH(), say.ISTIO(runtimes=_names(inside), label=_ISTIO))
+        yield Finding(WARN, say.MESH(), ISTIO(runtimes=_names(inside), label=_ISTIO))
+
+
+UNKNOWN_LEVEL = Message(
+    "unknown whether the namespace enforces restricted (needs get on the namespace, or create on "
+    "pods). If it does, the first job of {runtimes} fails and later ones comply"
+)
+NOT_MET = Message(
+    "the namespace enforces restricted; not met by {runtimes}",
+    "Use a runtime whose pods meet it, as ours do. Jobs patch it in, but not with --queue; their "
+    "pods are refused then.",
+)
+NEVER_MET = Message(
+    "the namespace enforces restricted, which jobs of {runtime} can't meet: {why}",
+    "Use another runtime, or have these changed in it: jobs can't override them.",
+)
 
 
 def _security(restricted: bool | None, found: Sequence[TrainingRuntime]) -> Iterator[Finding]:
     loose = [item for item in found if runtimes.patches(item, restricted=True)["restricted"]]
     if restricted is None and loose:
-        yield Finding(OK, say.POD_SECURITY(), say.UNKNOWN_LEVEL(runtimes=_names(loose)))
+        yield Finding(OK, say.POD_SECURITY(), UNKNOWN_LEVEL(runtimes=_names(loose)))
     if not restricted:
         return
     if loose:
-        yield Finding(WARN, say.POD_SECURITY(), say.NOT_MET(runtimes=_names(loose)))
+        yield Finding(WARN, say.POD_SECURITY(), NOT_MET(runtimes=_names(loose)))
     for item in found:
         if why := podsecurity.beyond(item):
-            said = say.NEVER_MET(runtime=item.name, why=", ".join(why))
+            said = NEVER_MET(runtime=item.name, why=", ".join(why))
             yield Finding(WARN, say.POD_SECURITY(), said)
+
+
+QUOTA = Label("Quota")
+USED_UP = Message(
+    "quota {name} is used up: {amounts}",
+    "Jobs can't start until others in the namespace end or are deleted, or the ResourceQuota is "
+    "raised.",
+)
 
 
 def _full(quotas: Sequence[ResourceQuota]) -> Iterator[Finding]:
@@ -121,8 +164,11 @@ def _full(quotas: Sequence[ResourceQuota]) -> Iterator[Finding]:
             and (quantity(used.get(name, "0")) or 0) >= (quantity(most) or 0)
         ]
         if full:
-            said = say.USED_UP(name=quota.name, amounts=", ".join(full))
-            yield Finding(WARN, say.QUOTA(), said)
+            said = USED_UP(name=quota.name, amounts=", ".join(full))
+            yield Finding(WARN, QUOTA(), said)
+
+
+NO_AMOUNTS = Message("pods must state {amounts}, and those of {runtime} don't")
 
 
 def _amounts_wanted(
@@ -147,16 +193,29 @@ def _amounts_wanted(
         stated |= {f"requests.{name}" for one in requests for name in one}
         missing = sorted(wanted - stated)
         if missing:
-            said = say.NO_AMOUNTS(amounts=joined(missing), runtime=item.name)
-            yield Finding(WARN, say.QUOTA(), said, _advice_on(missing))
+            said = NO_AMOUNTS(amounts=joined(missing), runtime=item.name)
+            yield Finding(WARN, QUOTA(), said, _advice_on(missing))
             return
+
+
+NO_CPU_LIMIT = Message(
+    "No option states limits.cpu: have a LimitRange set a default, or state it in the runtime."
+)
+GIVE_AMOUNTS = Message("Give {options} with each job, or have a LimitRange set a default.")
 
 
 def _advice_on(missing: list[str]) -> str:
     if "limits.cpu" in missing:  # --cpu is a request: a limit would only slow a job down
-        return say.NO_CPU_LIMIT()
+        return NO_CPU_LIMIT()
     options = joined(dict.fromkeys(f"--{name.rpartition('.')[2]}" for name in missing))
-    return say.GIVE_AMOUNTS(options=options)
+    return GIVE_AMOUNTS(options=options)
+
+
+LIMIT_RANGE = Label("Limit range")
+OUT_OF_RANGE = Message(
+    "runtime {runtime} asks for {amount} {resource}, but the namespace allows {most}",
+    "Give --{resource} with each job, or have the LimitRange changed.",
+)
 
 
 def _out_of_range(
@@ -167,11 +226,14 @@ def _out_of_range(
         for one in _limits(ranges, "Container") + _limits(ranges, "Pod"):
             for name, most in one.max.items():
                 if (quantity(asked.get(name, "0")) or 0) > (quantity(most) or 0):
-                    said = say.OUT_OF_RANGE(
+                    said = OUT_OF_RANGE(
                         runtime=item.name, amount=asked[name], resource=name, most=most
                     )
-                    yield Finding(WARN, say.LIMIT_RANGE(), said)
+                    yield Finding(WARN, LIMIT_RANGE(), said)
 
 
 def _limits(ranges: Sequence[LimitRange], kind: str) -> list[Limit]:
     return [one for item in ranges for one in item.limits if one.type == kind]
+
+
+identify(globals(), "doctor")

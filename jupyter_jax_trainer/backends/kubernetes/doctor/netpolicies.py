@@ -20,7 +20,7 @@ from jupyter_jax_trainer.backends.kubernetes.api.objects import (
     texts,
 )
 from jupyter_jax_trainer.doctor.finding import WARN, Finding
-from jupyter_jax_trainer.messages import doctor as say
+from jupyter_jax_trainer.messages import Label, Message, identify
 from jupyter_jax_trainer.worker.pod.relay import PORT
 
 Labels = Mapping[str, str]
@@ -182,6 +182,32 @@ class _Thing:
         return answers.get(operator, unsure)
 
 
+NETWORK_POLICY = Label("Network policy")
+CUT_OFF = Message("pods of a job are cut off from each other by {policies} ({rules})")
+CUT_OFF_OF = Message(
+    "pods of a job of {runtimes} are cut off from each other by {policies} ({rules})"
+)
+CHANNEL_CLOSED = Message(
+    "rank 0 can't ask the others where they are: {policies} ({rules}) close TCP port {port}"
+)
+CHANNEL_CLOSED_OF = Message(
+    "rank 0 of jobs of {runtimes} can't ask the others where they are: {policies} ({rules}) close "
+    "TCP port {port}"
+)
+OPEN_PORT = Message(
+    "Jobs run without; `where` then shows what ranks last reported. To open it, add "
+    "{{protocol: TCP, port: {port}}} to the ports that are open between pods of a job."
+)
+ALLOW_INGRESS = Message(
+    "Jobs of more than one node need that traffic: add a NetworkPolicy with "
+    "ingress: [{{from: [{{podSelector: {{}}}}]}}]."
+)
+ALLOW_EGRESS = Message(
+    "Jobs of more than one node need that traffic: add a NetworkPolicy with "
+    "egress: [{{to: [{{podSelector: {{}}}}]}}], and one that allows DNS."
+)
+
+
 def examine(
     policies: Sequence[NetworkPolicy],
     found: Sequence[TrainingRuntime],
@@ -201,7 +227,7 @@ def examine(
     """
     around = _Thing({**labels, _NAME: namespace}, () if labels else ("",))
     items = found or [TrainingRuntime({})]
-    for kind, advice in (("Ingress", say.ALLOW_INGRESS), ("Egress", say.ALLOW_EGRESS)):
+    for kind, advice in (("Ingress", ALLOW_INGRESS), ("Egress", ALLOW_EGRESS)):
         cut: dict[str, list[str]] = {}
         closed: dict[str, list[str]] = {}
         for item in items:
@@ -215,19 +241,19 @@ def examine(
         for names, of in cut.items():
             about = {"policies": names, "rules": kind.lower()}
             said = (
-                say.CUT_OFF(**about)
+                CUT_OFF(**about)
                 if len(of) == len(items)
-                else say.CUT_OFF_OF(**about, runtimes=", ".join(of))
+                else CUT_OFF_OF(**about, runtimes=", ".join(of))
             )
-            yield Finding(WARN, say.NETWORK_POLICY(), said, advice())
+            yield Finding(WARN, NETWORK_POLICY(), said, advice())
         for names, of in closed.items():
             about = {"policies": names, "rules": kind.lower(), "port": str(PORT)}
             said = (
-                say.CHANNEL_CLOSED(**about)
+                CHANNEL_CLOSED(**about)
                 if len(of) == len(items)
-                else say.CHANNEL_CLOSED_OF(**about, runtimes=", ".join(of))
+                else CHANNEL_CLOSED_OF(**about, runtimes=", ".join(of))
             )
-            yield Finding(WARN, say.NETWORK_POLICY(), said, say.OPEN_PORT(port=PORT))
+            yield Finding(WARN, NETWORK_POLICY(), said, OPEN_PORT(port=PORT))
 
 
 def _ranks(item: TrainingRuntime) -> tuple[_Thing, _Thing]:
@@ -277,3 +303,6 @@ def _is_meant(peer: Peer, pod: _Thing, around: _Thing) -> bool:
     if peer.is_addresses:
         return True  # nobody knows yet which addresses the pods will have
     return around.matches(peer.namespaces, unsure=True) and pod.matches(peer.pods, unsure=True)
+
+
+identify(globals(), "doctor")

@@ -16,6 +16,7 @@ from jupyter_jax_trainer.backends.kubernetes.submit import launch, podgroups, ru
 from jupyter_jax_trainer.doctor.finding import OK, WARN, Finding
 from jupyter_jax_trainer.errors import JaxTrainError, JobDirError
 from jupyter_jax_trainer.jobdir import layout
+from jupyter_jax_trainer.messages import Label, Message, identify
 from jupyter_jax_trainer.messages import doctor as say
 
 _SKEW = 60.0  # seconds between two clocks that are no trouble yet
@@ -42,6 +43,13 @@ def examine(client: Client, found: Sequence[TrainingRuntime], bad: str) -> Itera
             yield Finding(WARN, say.CLUSTER(), error.message, error.hint)
 
 
+JOB_SET = Label("JobSet")
+NO_JOB_SET = Message(
+    "not installed, but Trainer needs it", "Have it installed: Trainer's manifests include it."
+)
+INSTALLED = Message("installed")
+
+
 def _job_sets(client: Client, bad: str) -> Iterator[Finding]:
     try:
         client.request("GET", "/apis/jobset.x-k8s.io/v1alpha2")
@@ -49,34 +57,55 @@ def _job_sets(client: Client, bad: str) -> Iterator[Finding]:
         if error.status not in (403, 404):
             raise
         if error.status == 404:
-            yield Finding(bad, say.JOB_SET(), say.NO_JOB_SET())
+            yield Finding(bad, JOB_SET(), NO_JOB_SET())
         return
-    yield Finding(OK, say.JOB_SET(), say.INSTALLED())
+    yield Finding(OK, JOB_SET(), INSTALLED())
+
+
+RUNTIME = Label("Runtime {name}")
+DEPRECATED = Message("is deprecated", "Choose another with --runtime.")
+RUNTIME_PYTHON = Message(
+    "has Python {there}, but this is {here}",
+    "It can't read functions and classes of a notebook: use Python {there} here or another "
+    "--runtime, or define them inside the cell.",
+)
 
 
 def _each(found: Sequence[TrainingRuntime], bad: str) -> Iterator[Finding]:
     """Look at each runtime; only what is wrong gets a line."""
     usable = any(item.container.json for item in found)
     for item in found:
-        subject = say.RUNTIME(name=item.name)
+        subject = RUNTIME(name=item.name)
         if not item.container.json:
             yield Finding(WARN if usable else bad, subject, say.NO_NODE())
             continue
         if runtimes.describe(item).deprecated:
-            yield Finding(WARN, subject, say.DEPRECATED())
+            yield Finding(WARN, subject, DEPRECATED())
         python = item.labels.get(f"{trainjob.PREFIX}/python")
         if python not in (None, runtimes.PYTHON):
-            said = say.RUNTIME_PYTHON(there=python, here=runtimes.PYTHON)
+            said = RUNTIME_PYTHON(there=python, here=runtimes.PYTHON)
             yield Finding(WARN, subject, said)
+
+
+NO_GANG = Message(
+    "has podGroupPolicy.{policy}, but {scheduler} is not installed",
+    "Have it installed, or remove podGroupPolicy from the runtime: as it is, Trainer never creates "
+    "the pods of its jobs.",
+)
 
 
 def _gangs(client: Client, found: Sequence[TrainingRuntime]) -> Iterator[Finding]:
     """Find runtimes whose pods the cluster can't start together."""
     for item in found:
         if (gang := podgroups.of_runtime(client, item)) and not gang.installed:
-            subject = say.RUNTIME(name=item.name)
-            said = say.NO_GANG(policy=gang.policy, scheduler=gang.by)
+            subject = RUNTIME(name=item.name)
+            said = NO_GANG(policy=gang.policy, scheduler=gang.by)
             yield Finding(WARN, subject, said)
+
+
+TRIAL = Label("Trial")
+REFUSED = Message("a job would be refused: {error}")
+ACCEPTED = Message("a job of {runtime} would be accepted")
 
 
 def _trial(client: Client, found: Sequence[TrainingRuntime], bad: str) -> Iterator[Finding]:
@@ -101,9 +130,22 @@ def _trial(client: Client, found: Sequence[TrainingRuntime], bad: str) -> Iterat
                     return  # said among the rights
                 raise
     except JaxTrainError as error:
-        yield Finding(bad, say.TRIAL(), say.REFUSED(error=error.message), error.hint)
+        yield Finding(bad, TRIAL(), REFUSED(error=error.message), error.hint)
         return
-    yield Finding(OK, say.TRIAL(), say.ACCEPTED(runtime=reference["name"]))
+    yield Finding(OK, TRIAL(), ACCEPTED(runtime=reference["name"]))
+
+
+CLOCK = Label("Clock")
+CLOCK_AHEAD = Message(
+    "this clock is {seconds} s ahead of the cluster's",
+    "Logs and events have the cluster's times, and credentials may count as expired: set this "
+    "machine's clock.",
+)
+CLOCK_BEHIND = Message(
+    "this clock is {seconds} s behind the cluster's",
+    "Logs and events have the cluster's times, and credentials may count as expired: set this "
+    "machine's clock.",
+)
 
 
 def _clock(client: Client) -> Iterator[Finding]:
@@ -116,8 +158,14 @@ def _clock(client: Client) -> Iterator[Finding]:
     with contextlib.suppress(TypeError, ValueError):
         ahead = time.time() - parsedate_to_datetime(date).timestamp()
         if abs(ahead) > _SKEW:
-            differs = say.CLOCK_AHEAD if ahead > 0 else say.CLOCK_BEHIND
-            yield Finding(WARN, say.CLOCK(), differs(seconds=f"{abs(ahead):.0f}"))
+            differs = CLOCK_AHEAD if ahead > 0 else CLOCK_BEHIND
+            yield Finding(WARN, CLOCK(), differs(seconds=f"{abs(ahead):.0f}"))
+
+
+FOLLOWER = Label("Follower")
+FOLLOWER_ENDED = Message(
+    "ended with an error: {error}", "It restarts the next time a job is shown."
+)
 
 
 def _follower(client: Client) -> Iterator[Finding]:
@@ -125,8 +173,14 @@ def _follower(client: Client) -> Iterator[Finding]:
     with contextlib.suppress(OSError):
         words = (launch.follower_directory(client.identity) / "problem").read_text().splitlines()
         if words and not launch.has_follower(client.identity):
-            said = say.FOLLOWER_ENDED(error=words[0])
-            yield Finding(WARN, say.FOLLOWER(), said, " ".join(words[1:]) or None)
+            said = FOLLOWER_ENDED(error=words[0])
+            yield Finding(WARN, FOLLOWER(), said, " ".join(words[1:]) or None)
+
+
+NO_JAX = Message(
+    "job {name} found no jax in {image}",
+    "Use an image that has Python and jax (--image, or another --runtime).",
+)
 
 
 def _past(client: Client) -> Iterator[Finding]:
@@ -145,4 +199,7 @@ def _past(client: Client) -> Iterator[Finding]:
             if plan.get("cluster") == client.identity and lacking:
                 images.setdefault(str(plan.get("image")), directory.path.name)
     for image, name in images.items():
-        yield Finding(WARN, say.IMAGE(), say.NO_JAX(name=name, image=image))
+        yield Finding(WARN, say.IMAGE(), NO_JAX(name=name, image=image))
+
+
+identify(globals(), "doctor")

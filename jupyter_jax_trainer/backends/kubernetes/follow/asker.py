@@ -8,7 +8,13 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client, Unreachable
-from jupyter_jax_trainer.backends.kubernetes.follow.line import Line, Reach, Refused, Target, own
+from jupyter_jax_trainer.backends.kubernetes.follow.line import (
+    Line,
+    Reach,
+    Refused,
+    Target,
+    owner_of,
+)
 from jupyter_jax_trainer.backends.kubernetes.follow.ownership import Ownership
 from jupyter_jax_trainer.channel.places import placed, rank_place
 from jupyter_jax_trainer.channel.protocol import RankPlace
@@ -34,7 +40,7 @@ class Asker:
     """
 
     def __init__(self, client: Client, look: Callable[[], Reach], ownership: Ownership) -> None:
-        self._line = Line(client, own(ownership.epoch))
+        self._line = Line(client, owner_of(ownership.epoch))
         self._look = look
         self._ownership = ownership
         self._taking: threading.Thread | None = None

@@ -21,7 +21,7 @@ from jupyter_jax_trainer.backends.kubernetes.submit import launch, payload, trai
 from jupyter_jax_trainer.errors import BackendError, JobNotFound
 from jupyter_jax_trainer.jobdir import files, layout
 from jupyter_jax_trainer.jobdir.layout import JobDir
-from jupyter_jax_trainer.jobdir.manifest import Manifest
+from jupyter_jax_trainer.jobdir.manifest import Attached, Manifest
 from jupyter_jax_trainer.jobdir.state import first_state, new_rank
 from jupyter_jax_trainer.messages import follow as say
 from jupyter_jax_trainer.states import State
@@ -76,8 +76,8 @@ def attach(name: str, context: str | None, namespace: str | None) -> JobDir:
             "cluster": client.identity,
             "kubeconfig": kubeconfig.paths(),
         }
+        origin: Attached = {"attached": time.time()}
         manifest: Manifest = {
-            "format": said["format"],
             "name": _free(name),
             "uid": said["uid"],
             "backend": "kubernetes",
@@ -87,7 +87,7 @@ def attach(name: str, context: str | None, namespace: str | None) -> JobDir:
             "spec": said["spec"],
             "plan": plan,
             "sent": said["sent"],
-            "origin": {"attached": time.time()},
+            "origin": origin,
             "returns": said["returns"],
             "digest": said["digest"],
             "python": said["python"],
@@ -98,11 +98,11 @@ def attach(name: str, context: str | None, namespace: str | None) -> JobDir:
         ended = found.condition("Complete", "Failed") is not None
         uid = found.uid
         with said_plainly(client):
-            code = _bundle(client, directory, manifest, uid, ended=ended)
+            code = _bundle(client, directory, manifest, origin, uid, ended=ended)
         files.write_private(directory.cell, code.encode())
-        if "signature" in manifest["origin"]:  # kept whosever it is: a key may be imported later
+        if "signature" in origin:  # kept whosever it is: a key may be imported later
             statement = launch.statement(found, uid, manifest["frame_key"])
-            manifest["origin"]["statement"] = statement.to_json()
+            origin["statement"] = statement.to_json()
         files.write_json(directory.manifest, manifest)
         identity.note(directory, uid)
         ranks = [new_rank(number) for number in range(told.spec.nodes)]
@@ -171,7 +171,15 @@ def _free(name: str) -> str:
     return free
 
 
-def _bundle(client: Client, directory: JobDir, manifest: Manifest, uid: str, *, ended: bool) -> str:
+def _bundle(
+    client: Client,
+    directory: JobDir,
+    manifest: Manifest,
+    origin: Attached,
+    uid: str,
+    *,
+    ended: bool,
+) -> str:
     """Fetch the bundle and the key, as far as that is allowed; give the code of the cell.
 
     What is in the Secrets was written by whoever made the job. The store that its options name is
@@ -209,7 +217,7 @@ def _bundle(client: Client, directory: JobDir, manifest: Manifest, uid: str, *, 
     manifest["frame_key"] = key
     signature = data.get(payload.SIGNATURE, b"").decode(errors="replace")
     if signing.signer(signature):
-        manifest["origin"]["signature"] = signature
+        origin["signature"] = signature
     with tempfile.TemporaryDirectory(dir=directory.path) as folder:
         path = Path(folder) / "bundle.pyz"
         path.write_bytes(whole)

@@ -16,6 +16,7 @@ from jupyter_jax_trainer.backends.kubernetes.diagnosis.diagnosis import Verdict
 from jupyter_jax_trainer.backends.kubernetes.submit.payload import NOT_STARTED, SAID
 from jupyter_jax_trainer.jobdir.failure import Failure, RankEnd, diagnose, positions
 from jupyter_jax_trainer.jobdir.layout import RETURNED, JobDir
+from jupyter_jax_trainer.jobdir.manifest import submitted_of
 from jupyter_jax_trainer.jobdir.state import ResultInfo
 from jupyter_jax_trainer.logs.reader import last_lines
 from jupyter_jax_trainer.messages import follow as say
@@ -102,7 +103,7 @@ def _not_sent(error: ErrorRecord, directory: JobDir) -> str | None:
     found = _NO_FILE.match(error["message"])
     if found is None or error["type"] != "FileNotFoundError":
         return None
-    folder = (directory.read_manifest().get("origin") or {}).get("cwd")
+    origin = submitted_of(directory.read_manifest())
     try:
         name = ast.literal_eval(found["quoted"]) if found["quoted"] else found["bare"]
     except (SyntaxError, ValueError):
@@ -110,7 +111,7 @@ def _not_sent(error: ErrorRecord, directory: JobDir) -> str | None:
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or not path.parts:
         return None
-    if folder is None or not os.path.exists(f"{folder}/{path}"):
+    if origin is None or not os.path.exists(f"{origin['cwd']}/{path}"):
         return None
     # A comma would end the pattern.
     return say.FILE_NOT_SENT(file=path, pattern=shlex.quote(str(path).replace(",", "?")))

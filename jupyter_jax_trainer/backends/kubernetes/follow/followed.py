@@ -20,10 +20,11 @@ from jupyter_jax_trainer.backends.kubernetes.diagnosis.diagnosis import Seen, Ve
 from jupyter_jax_trainer.backends.kubernetes.follow import fetch
 from jupyter_jax_trainer.backends.kubernetes.follow.attempts import Attempts
 from jupyter_jax_trainer.backends.kubernetes.follow.ending import failure_of, nothing_came
-from jupyter_jax_trainer.backends.kubernetes.follow.line import Reach, Target
+from jupyter_jax_trainer.backends.kubernetes.follow.line import Reach, Target, owner_of
 from jupyter_jax_trainer.backends.kubernetes.follow.ownership import Ownership
 from jupyter_jax_trainer.backends.kubernetes.follow.ranks import Ranks
 from jupyter_jax_trainer.backends.kubernetes.follow.saved import applied
+from jupyter_jax_trainer.backends.kubernetes.follow.sending import Sending, Waiting
 from jupyter_jax_trainer.backends.kubernetes.follow.steering import Steering
 from jupyter_jax_trainer.backends.kubernetes.logs.streams import Streams
 from jupyter_jax_trainer.backends.kubernetes.submit import initializers, launch
@@ -100,6 +101,7 @@ class Followed:
         self._length, self._grown_at = 0, 0.0
         self._began = time.monotonic()
         self._fetching: fetch.Fetch | None = None
+        self._sending: Sending | None = None
         self._settling: threading.Thread | None = None
 
     def begin(self, watched: bool) -> None:
@@ -188,6 +190,7 @@ class Followed:
                 ours = replace(self._seen, pods=self._attempts.present_ones())
                 self.record.initializers(initializers.look(ours))
             self._fetch_held()
+            self._send_bundle()
             for text in self.lacking:
                 self.problem(text)
             over = self._over()
@@ -336,6 +339,8 @@ class Followed:
         reason = verdict.reason
         if self._kept.held is not None and self._fetching is not None:
             reason = self._fetching.trouble or self._fetching.doing
+        elif self._sending is not None and self._sending.is_alive():
+            reason = self._sending.doing
         if reason is None:
             reason = self.unseen
         self.record.change(verdict.state, reason, verdict.hint)
@@ -481,6 +486,37 @@ class Followed:
                 mine=standing.mine,
             )
             self._fetching.start()
+
+    def _send_bundle(self) -> None:
+        """Send the bundle to pods that wait for it."""
+        if not self._kept.awaiting or (self._sending is not None and self._sending.is_alive()):
+            return
+        # A store that attached the job has the cell alone.
+        if identity.submitted_here(self.manifest) and self._waiting() is not None:
+            self._sending = Sending(
+                self._client,
+                owner_of(self.ownership.epoch),
+                self.directory.bundle,
+                self._waiting,
+                self._note_progress,
+                self.problem,
+            )
+            self._sending.start()
+
+    def _note_progress(self) -> None:
+        self.ranks.spoken = True
+
+    def _waiting(self) -> Waiting | None:
+        """Return which pods wait for the bundle."""
+        reach = self.reach()
+        with self._guard:
+            awaiting = set(self._kept.awaiting)
+        if reach.target is None or not awaiting:
+            return None
+        target = reach.target
+        addresses = {rank: at for rank, at in target.addresses.items() if rank in awaiting}
+        pods = {rank["rank"]: name for rank in reach.ranks if (name := rank.get("pod"))}
+        return Waiting(replace(target, addresses=addresses), pods)
 
     def _forget(self) -> bool:
         """End a job whose directory was deleted: nothing is left that could show it.

@@ -12,21 +12,14 @@ from dataclasses import dataclass, replace
 
 from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.backends.kubernetes.api.client import Client
+from jupyter_jax_trainer.backends.kubernetes.follow.connection import Connection, connect
 from jupyter_jax_trainer.backends.kubernetes.logs import messages
 from jupyter_jax_trainer.datatypes import JsonValue
 from jupyter_jax_trainer.jobdir import store
 from jupyter_jax_trainer.jobdir.state import RankState
 from jupyter_jax_trainer.messages import channel as say
-from jupyter_jax_trainer.worker.pod.wire import (
-    Message,
-    Owner,
-    VersionError,
-    Wire,
-    WireError,
-)
+from jupyter_jax_trainer.worker.pod.wire import Owner, VersionError, Wire, WireError
 from jupyter_jax_trainer.worker.records import Whereabouts
-
-_PIECE = 1 << 16  # bytes
 
 
 @dataclass(frozen=True)
@@ -103,10 +96,9 @@ class Line:
         self._guard = threading.Lock()
         self._opened = contextlib.ExitStack()
         self._target: Target | None = None
-        self._end: socket.socket | None = None
-        self._wire: Wire | None = None
+        self._connection: Connection | None = None
         self._number = 0
-        self._used = self._heard = 0.0
+        self._used = 0.0
 
     def where(self, target: Target) -> list[Whereabouts]:
         """Ask where all ranks are.
@@ -145,13 +137,13 @@ class Line:
 
     def keep(self) -> None:
         """Keep the connection alive while it may be needed, and close it then."""
-        if self._end is None or not self._guard.acquire(blocking=False):
+        if self._connection is None or not self._guard.acquire(blocking=False):
             return
         try:
             now = time.monotonic()
             if now - self._used > timeouts.CHANNEL_IDLE.seconds:
                 self._close()
-            elif now - self._heard > timeouts.KEEP_ALIVE.seconds:
+            elif now - self._connection.heard > timeouts.KEEP_ALIVE.seconds:
                 self._ping()
         finally:
             self._guard.release()
@@ -172,10 +164,10 @@ class Line:
         """Ask, and ask again once where the connection had been cut before."""
         if target != self._target:
             self._close()
-        cut = self._end is not None
+        cut = self._connection is not None
         while True:
             try:
-                if self._wire is None:
+                if self._connection is None:
                     self._open(target)
                 return self._converse(head)
             except Unsupported:
@@ -190,19 +182,19 @@ class Line:
                 raise
 
     def _open(self, target: Target) -> None:
-        self._end = self._opened.enter_context(self._client.forward(target.pod, target.port))
-        self._end.settimeout(timeouts.ANSWER.seconds)
+        wire = Wire(target.key.encode(), 0, self._owner)
+        patience = timeouts.ANSWER.seconds
+        self._connection = self._opened.enter_context(
+            connect(self._client, target.pod, target.port, wire, patience)
+        )
         self._target = target
-        self._wire = Wire(target.key.encode(), 0, self._owner)
-        while not self._wire.is_proven:
-            self._receive()
 
     def _converse(self, head: dict[str, JsonValue]) -> dict[str, JsonValue]:
-        assert self._wire is not None
+        assert self._connection is not None
         self._number += 1
-        self._wire.send(Message({**head, "number": self._number}))
+        self._connection.send({**head, "number": self._number})
         while True:
-            for message in self._receive():
+            for message in self._connection.receive():
                 if message.head.get("number") == self._number:
                     match message.head.get("error"):
                         case None:
@@ -213,31 +205,14 @@ class Line:
                         case _:
                             raise Unsupported(say.NOT_SUPPORTED(ask=head["ask"]))
 
-    def _receive(self) -> list[Message]:
-        """Send what is to be sent, and wait for more."""
-        assert self._wire is not None and self._end is not None
-        self._flush()
-        data = self._end.recv(_PIECE)
-        if not data:
-            raise OSError(say.CONNECTION_CLOSED())
-        found = list(self._wire.receive(data))
-        self._flush()
-        self._heard = time.monotonic()
-        return found
-
-    def _flush(self) -> None:
-        assert self._wire is not None and self._end is not None
-        self._end.sendall(self._wire.unsent)
-        self._wire.unsent.clear()
-
     def _close(self) -> None:
-        self._wire = self._end = self._target = None
+        self._connection = self._target = None
         with contextlib.suppress(Exception):
             self._opened.close()
         self._opened = contextlib.ExitStack()
 
 
-def own(epoch: int) -> Owner:
+def owner_of(epoch: int) -> Owner:
     """Return by what the pods tell this job store from another one."""
     place = f"{socket.gethostname()} {store.home()}"
     return Owner(hashlib.sha256(place.encode()).hexdigest()[:32], epoch)

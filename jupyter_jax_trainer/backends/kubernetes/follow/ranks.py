@@ -16,7 +16,7 @@ from jupyter_jax_trainer.backends.kubernetes.logs.messages import Message
 from jupyter_jax_trainer.backends.kubernetes.logs.textreader import lost
 from jupyter_jax_trainer.jobdir.failure import diagnose, summary
 from jupyter_jax_trainer.jobdir.layout import JobDir
-from jupyter_jax_trainer.jobdir.state import RankChange, RankState, new_rank
+from jupyter_jax_trainer.jobdir.state import RankState, new_rank
 from jupyter_jax_trainer.jobdir.writer import Recorder
 from jupyter_jax_trainer.messages import follow as say
 from jupyter_jax_trainer.states import Phase
@@ -97,14 +97,18 @@ class Ranks:
             case messages.Failed():
                 error = message.error
                 self.kept.note_error(rank, error)
-                self.record.rank(rank, state=Phase.FAILED)
+                self.record.rank(rank)["state"] = Phase.FAILED
                 self.record.event("error", f"{error['type']}: {error['message']}", rank, frame)
+            case messages.Awaits():
+                self.kept.ports[rank] = message.channel
+                self.kept.awaiting.add(rank)
             case messages.Hello():
                 self.kept.ports[rank] = message.channel
+                self.kept.awaiting.discard(rank)
             case messages.Killed():
                 end.out_of_memory |= message.out_of_memory
             case messages.Located():
-                self.record.rank(rank, where={**message.where, "time": time.time()})
+                self.record.rank(rank)["where"] = {**message.where, "time": time.time()}
             case messages.Gap():
                 gap = say.LOST_LINES(lines=lost(message.lines, message.size))
                 self.record.event("gap", gap, rank, frame)
@@ -132,7 +136,7 @@ class Ranks:
                 end.finished |= kind == "finished"
                 if isinstance(message, messages.Stopped):
                     self.kept.note_stopped(rank, message)
-                self.record.rank(rank, state=_PHASES[kind])
+                self.record.rank(rank)["state"] = _PHASES[kind]
             case _ if kind == "result_lost":
                 self.record.event("error", say.NOT_FETCHED_IN_TIME(), rank, frame)
             case _:
@@ -149,15 +153,16 @@ class Ranks:
             if not 0 <= found.rank < len(self.kept.ends):
                 continue
             known = self.record.state["ranks"][found.rank]
-            fields: RankChange = {
+            now: RankState = {
+                **known,
                 "pod": found.pod,
                 "host": found.node,
                 "restarts": found.restarts + self.record.restarts,
             }
             if self.kept.note_end(found):
-                fields["exit"] = found.exit
+                now["exit"] = found.exit
                 if known["state"] not in (Phase.FINISHED, Phase.FAILED, Phase.STOPPED):
-                    fields["state"] = (
+                    now["state"] = (
                         Phase.FINISHED
                         if found.exit == 0
                         else Phase.STOPPED
@@ -165,9 +170,9 @@ class Ranks:
                         else Phase.FAILED
                     )
             elif known["state"] == Phase.WAITING and found.running:
-                fields["state"] = Phase.STARTING
-            if any(known.get(name) != value for name, value in fields.items()):
-                self.record.rank(found.rank, **fields)
+                now["state"] = Phase.STARTING
+            if now != known:
+                self.record.rank(found.rank).update(now)
 
     @property
     def begun(self) -> bool:
@@ -194,8 +199,7 @@ class Ranks:
 
     def _renew(self, restarts: int) -> None:
         for rank in self._new_ranks(restarts):
-            self.record.rank(rank["rank"], **rank)
-            self.record.rank(rank["rank"], where=None)
+            self.record.rank(rank["rank"]).update({**rank, "where": None})
 
     def _new_ranks(self, restarts: int) -> list[RankState]:
         return [new_rank(number, restarts=restarts) for number in range(len(self.kept.ends))]

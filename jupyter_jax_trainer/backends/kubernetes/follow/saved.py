@@ -24,12 +24,12 @@ _TAIL = 200  # lines at the end of a file, among which the last frames of all ra
 class _Saved(TypedDict):
     """What the file holds."""
 
-    format: int
     ends: list[dict[str, Any]]  # each a `RankEnd`, with what other versions may add
     held: NotRequired[Held | None]
     stored: NotRequired[File | None]
     submitting: NotRequired[bool]
     ports: NotRequired[list[int | None]]
+    awaiting: NotRequired[list[int]]
 
 
 class Kept:
@@ -50,6 +50,8 @@ class Kept:
         Whether the job may lack its Secrets: its submitter died.
     ports
         Where in its pod each rank has said the channel to be.
+    awaiting
+        The ranks that wait for the bundle.
     """
 
     def __init__(self, directory: JobDir, nodes: int) -> None:
@@ -59,6 +61,7 @@ class Kept:
         self.stored: File | None = None
         self.submitting = False
         self.ports: list[int | None] = [None] * nodes
+        self.awaiting: set[int] = set()
         self._order = 0
         with contextlib.suppress(Exception):
             self._load()
@@ -72,17 +75,18 @@ class Kept:
         self.held, self.stored = kept.get("held"), kept.get("stored")
         self.submitting = kept.get("submitting", False)
         self.ports = kept.get("ports", self.ports)
+        self.awaiting = set(kept.get("awaiting", ()))
         self._order = max((end.order for end in self.ends if end.order < 1 << 30), default=0)
 
     def save(self) -> None:
         """Write the file."""
         kept: _Saved = {
-            "format": files.FORMAT,
             "ends": [asdict(end) for end in self.ends],
             "held": self.held,
             "stored": self.stored,
             "submitting": self.submitting,
             "ports": self.ports,
+            "awaiting": sorted(self.awaiting),
         }
         with contextlib.suppress(OSError):
             files.write_json(self._path, kept)
@@ -95,6 +99,7 @@ class Kept:
         """Forget how the ranks have ended: there will be others."""
         self.ends = [RankEnd(rank=end.rank) for end in self.ends]
         self.ports = [None] * len(self.ends)
+        self.awaiting.clear()
         self.save()
 
     @property

@@ -12,7 +12,7 @@ from types import NoneType
 from typing import Any, TypedDict, cast
 
 from jupyter_jax_trainer.datatypes import JsonValue
-from jupyter_jax_trainer.jobdir.files import Shape, misfit
+from jupyter_jax_trainer.jobdir.formats import Shape, misfit
 from jupyter_jax_trainer.jobdir.records import Display, Frame
 from jupyter_jax_trainer.jobdir.state import error_record, position_record
 from jupyter_jax_trainer.worker.records import ErrorRecord, Position, Report, ResultInfo
@@ -85,6 +85,13 @@ class Message:
 @dataclass(frozen=True, kw_only=True)
 class Hello(Message):
     """The first message of a rank: at which port of its pod the channel is, if there is one."""
+
+    channel: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Awaits(Message):
+    """Process 1 of the rank's pod waits for the bundle, at the port where the channel is."""
 
     channel: int | None
 
@@ -217,10 +224,9 @@ def _typed(kind: str, found: Mapping[str, Any], said: dict[str, Any]) -> Message
     """Make a message, with the fields that those of all kinds have."""
     match kind:
         case "hello":
-            port = _whole(found, "channel")
-            low, high = _BOUNDS["port"]
-            known = port is not None and low <= port <= high
-            return Hello(channel=port if known else None, **said)
+            return Hello(channel=_port(found), **said)
+        case "awaits":
+            return Awaits(channel=_port(found), **said)
         case "killed":
             return Killed(out_of_memory=found.get("out_of_memory") is True, **said)
         case "lines":
@@ -247,6 +253,13 @@ def _typed(kind: str, found: Mapping[str, Any], said: dict[str, Any]) -> Message
         case "results":
             return Results(table=cast(list[ResultInfo], found["results"]), **said)
     return Message(**said)
+
+
+def _port(found: Mapping[str, Any]) -> int | None:
+    """Return the port of the channel, if there is one."""
+    port = _whole(found, "channel")
+    low, high = _BOUNDS["port"]
+    return port if port is not None and low <= port <= high else None
 
 
 def _whole(found: Mapping[str, Any], name: str) -> int | None:

@@ -8,10 +8,10 @@ from jupyter_jax_trainer.backends.kubernetes.api.client import Client
 from jupyter_jax_trainer.backends.kubernetes.api.objects import TrainingRuntime
 from jupyter_jax_trainer.backends.kubernetes.submit import devices, initializers, quota, runtimes
 from jupyter_jax_trainer.backends.kubernetes.submit.trainjob import PREFIX
+from jupyter_jax_trainer.devices import DEVICES
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.messages import submit as say
 from jupyter_jax_trainer.options.spec import JobSpec
-from jupyter_jax_trainer.options.table import DEVICES
 
 
 def runtime(client: Client, spec: JobSpec) -> tuple[TrainingRuntime, str]:
@@ -119,6 +119,7 @@ def _order(item: TrainingRuntime, spec: JobSpec) -> tuple[bool, ...]:
         runtimes.is_deprecated(item),
         not runtimes.runs_once(item),
         python != runtimes.PYTHON,
+        runtimes.is_slim(item),
     )
 
 

@@ -1,7 +1,7 @@
 """Which nodes a job's devices are on: from ``--accelerator`` and ``--topology`` to node labels.
 
-What is the same for all devices of a kind (the tolerations of their taints) is in our runtimes, so
-that a job needs patches only where a type or a topology is asked for, or on another runtime.
+What all devices of a kind share, the tolerations of their taints, is in our runtimes: jobs need
+patches only for a type, a topology, or another runtime.
 """
 
 from __future__ import annotations
@@ -25,34 +25,9 @@ from jupyter_jax_trainer.options.amounts import quantity
 from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.text import joined
 
-RESOURCES = {"gpu": "nvidia.com/gpu", "tpu": "google.com/tpu"}
 TOPOLOGY = "cloud.google.com/gke-tpu-topology"
 _TPU = "cloud.google.com/gke-tpu-accelerator"
-_GPU = "cloud.google.com/gke-accelerator"
 _GPU_FOUND = "nvidia.com/gpu.product"  # set by NVIDIA's GPU feature discovery
-_LABELS = {"gpu": (_GPU, _GPU_FOUND), "tpu": (_TPU,)}
-# What people call them, as Google labels its nodes.
-_TPUS = {
-    "v4": "tpu-v4-podslice",
-    "v5e": "tpu-v5-lite-podslice",
-    "v5p": "tpu-v5p-slice",
-    "v6e": "tpu-v6e-slice",
-    "v7": "tpu7x",
-    "tpu7x": "tpu7x",
-}
-_GPUS = {
-    "t4": "nvidia-tesla-t4",
-    "v100": "nvidia-tesla-v100",
-    "l4": "nvidia-l4",
-    "a100": "nvidia-tesla-a100",
-    "a100-80gb": "nvidia-a100-80gb",
-    "h100": "nvidia-h100-80gb",
-    "h100-mega": "nvidia-h100-mega-80gb",
-    "h200": "nvidia-h200-141gb",
-    "b200": "nvidia-b200",
-    "gb200": "nvidia-gb200",
-}
-_SHARES = re.compile(r"mem|core|percent|monitor")  # of a GPU: amounts, and no devices
 _SIDES = {
     "tpu-v4-podslice": 3,
     "tpu-v5p-slice": 3,
@@ -60,6 +35,72 @@ _SIDES = {
     "tpu-v5-lite-podslice": 2,
     "tpu-v6e-slice": 2,
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Kind:
+    """What Kubernetes calls a kind of device.
+
+    Attributes
+    ----------
+    resource
+        The usual name of the resource.
+    others
+        A pattern of its other names: of shares and slices, and by other makers.
+    labels
+        The labels that tell the type of a node's devices; the cloud provider's comes first.
+    types
+        What people call the types → the values of the first label.
+    """
+
+    resource: str
+    others: str = ""
+    labels: tuple[str, ...]
+    types: Mapping[str, str]
+
+    def is_meant(self, label: str, word: str) -> bool:
+        """Return whether a type is one of this kind, by its label or by what people call it."""
+        return label in self.labels or word in self.types
+
+    def is_called(self, resource: str) -> bool:
+        """Return whether a resource is this kind of device."""
+        return resource == self.resource or re.fullmatch(self.others, resource) is not None
+
+
+# The first kind that claims a word has it. GPUs come last: nobody knows all their names.
+_KINDS: dict[str, _Kind] = {
+    "tpu": _Kind(
+        resource="google.com/tpu",
+        labels=(_TPU,),
+        types={
+            "v4": "tpu-v4-podslice",
+            "v5e": "tpu-v5-lite-podslice",
+            "v5p": "tpu-v5p-slice",
+            "v6e": "tpu-v6e-slice",
+            "v7": "tpu7x",
+            "tpu7x": "tpu7x",
+        },
+    ),
+    "gpu": _Kind(
+        resource="nvidia.com/gpu",
+        # Amounts of memory, cores and the like are no devices.
+        others=r"(?!.*(?:mem|core|percent|monitor))(?:.*gpu.*|nvidia\.com/mig-.*)",
+        labels=("cloud.google.com/gke-accelerator", _GPU_FOUND),
+        types={
+            "t4": "nvidia-tesla-t4",
+            "v100": "nvidia-tesla-v100",
+            "l4": "nvidia-l4",
+            "a100": "nvidia-tesla-a100",
+            "a100-80gb": "nvidia-a100-80gb",
+            "h100": "nvidia-h100-80gb",
+            "h100-mega": "nvidia-h100-mega-80gb",
+            "h200": "nvidia-h200-141gb",
+            "b200": "nvidia-b200",
+            "gb200": "nvidia-gb200",
+        },
+    ),
+}
+RESOURCES = {device: kind.resource for device, kind in _KINDS.items()}
 
 
 @dataclass(frozen=True)
@@ -125,18 +166,19 @@ def kind(spec: JobSpec) -> str | None:
     if spec.device or not (spec.topology or spec.accelerator):
         return spec.device
     label, _, word = str(spec.accelerator).lower().rpartition("=")
-    is_tpu = spec.topology or label == _TPU or word in _TPUS or word.startswith("tpu")
-    return "tpu" if is_tpu else "gpu"
+    if spec.topology:
+        return "tpu"
+    meant = (
+        device
+        for device, kind in _KINDS.items()
+        if kind.is_meant(label, word) or word.startswith(device)
+    )
+    return next(meant, "gpu")
 
 
 def kind_of(resource: str) -> str | None:
     """Return the kind of device that a resource is; None for cores, memory and others."""
-    if resource == RESOURCES["tpu"]:
-        return "tpu"
-    if _SHARES.search(resource):
-        return None
-    # Shares and slices of NVIDIA's, and other makers' GPUs.
-    return "gpu" if "gpu" in resource or resource.startswith("nvidia.com/mig-") else None
+    return next((device for device, kind in _KINDS.items() if kind.is_called(resource)), None)
 
 
 def resource(device: str, resources: Resources) -> str | None:
@@ -164,9 +206,11 @@ def taint(device: str, resources: Resources) -> str | None:
     device, resources
         As of `resource`.
     """
-    name = resource(device, resources)
-    # Nodes with shares and slices of NVIDIA's have the taint of those with whole GPUs.
-    return RESOURCES["gpu"] if name and name.startswith("nvidia.com/") else name
+    name, usual = resource(device, resources), RESOURCES.get(device)
+    if name is None or usual is None:
+        return None
+    # Nodes with a maker's shares and slices have the taint of those with its whole devices.
+    return usual if name.partition("/")[0] == usual.partition("/")[0] else name
 
 
 def brought(device: str, resources: Resources, own: Mapping[str, str]) -> int | None:
@@ -180,7 +224,7 @@ def brought(device: str, resources: Resources, own: Mapping[str, str]) -> int | 
         What its container asks for, and the labels of nodes that its pods ask for.
     """
     if device == "tpu" and TOPOLOGY in own:
-        with contextlib.suppress(UsageError, ValueError):  # a shape that there is not, or no shape
+        with contextlib.suppress(UsageError, ValueError):  # no such shape, or no shape at all
             return topology.fit(own[TOPOLOGY], None, None)[1]
     name = resource(device, resources)
     amount = quantity(resources.limits.get(name, "")) if name else None
@@ -259,32 +303,33 @@ def _label(word: str, device: str, nodes: Sequence[Node] | None) -> tuple[str, s
     if equals:
         return name, value
     lower = word.lower()
-    google = (_TPUS if device == "tpu" else _GPUS).get(lower, word)
+    labels = _KINDS[device].labels
+    usual = _KINDS[device].types.get(lower, word)
     carried = sorted(
         {
             (label, node.labels[label])
             for node in nodes or ()
-            for label in _LABELS[device]
+            for label in labels
             if label in node.labels
         }
     )
     for fits in (
         lambda text: text.lower() == lower,
-        lambda text: text == google,
+        lambda text: text == usual,
         lambda text: _parts(lower) <= _parts(text),
     ):
         if found := [(label, text) for label, text in carried if fits(text)]:
             break
-    # A node of Google's with NVIDIA's feature discovery has both labels: they mean the same.
-    for label in _LABELS[device]:
+    # Google's nodes with NVIDIA's feature discovery have both labels, with the same meaning.
+    for label in labels:
         values = [text for name, text in found if name == label]
         if len(values) > 1:
             raise UsageError(say.AMBIGUOUS_ACCELERATOR(accelerator=word, values=", ".join(values)))
     if found:
         return found[0]
-    # Nodes of that type may come: with the label that the others have, and its kind of values.
-    label = carried[0][0] if carried else _LABELS[device][0]
-    return label, google if label == _LABELS[device][0] else word
+    # Nodes of that type may be added: they will have the label that the others have.
+    label = carried[0][0] if carried else labels[0]
+    return label, usual if label == labels[0] else word
 
 
 def _parts(text: str) -> set[str]:
@@ -295,9 +340,9 @@ def _parts(text: str) -> set[str]:
 def _check(
     wanted: int, per_node: int, resource: str, selector: Mapping[str, str], nodes: Sequence[Node]
 ) -> list[str]:
-    """Say what has to wait for other nodes. That they may come nobody knows better than the user.
+    """Say what has to wait for nodes that are not there; only the user knows whether they will be.
 
-    One label is often that of machines of several sizes, so it is no proof against them.
+    A label often covers machines of several sizes, so it does not rule out larger ones.
     """
     words = joined(f"{name}={value}" for name, value in selector.items())
     fitting = [node for node in nodes if node.has(selector)]

@@ -22,7 +22,7 @@ _APPLY = "application/apply-patch+yaml"
 _PACKAGE = Path(jupyter_jax_trainer.__file__).parent
 # In a wheel they are in the package; in a clone they stay where people look for them.
 _PLACES = (_PACKAGE / "manifests", _PACKAGE.parent / "runtimes")
-_TAG = re.compile(r":jax(?P<jax>[0-9.]+)-py(?P<python>3\.[0-9]+)$")
+_TAG = re.compile(r":jax(?P<jax>[0-9.]+)-py(?P<python>3\.[0-9]+)(-slim)?$")
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,7 @@ def manifest(
     device: str,
     *,
     namespace: str | None = None,
+    slim: bool = False,
     python: str | None = None,
     registry: str | None = None,
     image: str | None = None,
@@ -58,6 +59,8 @@ def manifest(
     ----------
     namespace
         Make it a TrainingRuntime of this namespace.
+    slim
+        The one for the slim image.
     python
         The image's Python; another than the usual one is in the name, too.
     registry
@@ -71,13 +74,14 @@ def manifest(
     import yaml
 
     folder = next(place for place in _PLACES if place.is_dir())
-    path = folder / device / f"jax-{device}.yaml"
+    own = f"slim/{device}/jax-{device}-slim.yaml" if slim else f"{device}/jax-{device}.yaml"
+    path = folder / own
     item: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
     metadata, node = item["metadata"], _node(item)
     labels, annotations = metadata["labels"], metadata["annotations"]
     if python and python != labels[f"{PREFIX}/python"]:
         metadata["name"] += f"-py{python}"
-        node["image"] = re.sub(r"-py[0-9.]+$", f"-py{python}", node["image"])
+        node["image"] = re.sub(r"-py[0-9.]+", f"-py{python}", node["image"])
     if registry:
         node["image"] = f"{registry.rstrip('/')}/{node['image']}"
     if image:

@@ -1,21 +1,29 @@
-"""How the bundle gets into the pods: as Secrets, or by way of a store that both sides see."""
+"""How the bundle gets into the pods.
+
+In Secrets, or by way of a store that both sides see, or through the channel: then the pods start
+with the worker alone, which takes the bundle.
+"""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import io
 import os
 import secrets
-from collections.abc import Iterator
+import zipfile
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from jupyter_jax_trainer.backends.kubernetes.api.objects import EnvVar, Mount, Secret, Volume
+from jupyter_jax_trainer.capture.room import Room
 from jupyter_jax_trainer.errors import BackendError, CaptureError
 from jupyter_jax_trainer.messages import submit as say
 from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.text import size
+from jupyter_jax_trainer.worker.pod.parcel import AWAITED_VARIABLE
 
 KEY = "frame-key"
 MARKER = "jaxtrain-job"  # in a job's folder of a store; holds our own id of the job
@@ -27,7 +35,9 @@ _IN_ENVIRONMENT = 1_040_000 * 3 // 4  # bytes, four characters for three: a Secr
 _PART = 1_000_000  # bytes of one Secret in the volume
 _IN_VOLUME = 8 << 20
 MOST_SECRETS = 1 + -(-_IN_VOLUME // _PART)
-_WORKER = 136 << 10  # bytes of a bundle with nothing captured, at most
+_WORKER = 144 << 10  # bytes of a bundle with nothing captured, at most
+# Members of a bundle: the worker, and what another machine that attaches the job shows of it.
+_OF_WORKER = ("__main__.py", "jupyter_jax_trainer/", "cloudpickle/", "manifest.json", "cell.py")
 
 # What the command of a pod says for itself, before there is a worker, and its exit code then.
 SAID = "jaxtrain: "
@@ -105,6 +115,8 @@ class Payload:
         The Secrets are mounted, so that their volume has to be patched into the runtime.
     upload
         Where the bundle has to be copied to, if anywhere.
+    later
+        Bytes that the pods wait for, and get through the channel.
     """
 
     key: str
@@ -112,6 +124,7 @@ class Payload:
     data: list[dict[str, str]] = field(default_factory=list)
     mounted: bool = False
     upload: str | None = None
+    later: int = 0
 
     def secrets(self, name: str, labels: dict[str, str], namespace: str) -> list[Secret]:
         """Return the Secrets, without an owner."""
@@ -139,32 +152,43 @@ def secret_name(name: str, number: int) -> str:
     return name if number == 0 else f"{name}-{number}"
 
 
-def room(spec: JobSpec, mounts: bool) -> int | None:
-    """Return how many bytes of wheels may travel; None where a store takes any number."""
-    return None if spec.store is not None else _bound(mounts) - _WORKER
+def room(spec: JobSpec, mounts: bool, has_channel: Callable[[], bool]) -> Room:
+    """Return how much may travel besides the worker.
+
+    Parameters
+    ----------
+    spec
+        What was asked for: a store takes any amount.
+    mounts
+        A volume can be patched into the runtime: no queue of an old Kueue drops it.
+    has_channel
+        Asks whether the channel can take what Secrets can't.
+    """
+    return Room(None if spec.store is not None else _bound(mounts) - _WORKER, has_channel)
 
 
 def _bound(mounts: bool) -> int:
     return _IN_VOLUME if mounts else _IN_ENVIRONMENT
 
 
-def check_size(total: int, spec: JobSpec, mounts: bool) -> None:
+def check_size(total: int, spec: JobSpec, mounts: bool, has_channel: Callable[[], bool]) -> None:
     """Refuse what will not fit through.
 
     Parameters
     ----------
     total
         The size of the cell's variables in bytes.
-    mounts
-        A volume can be patched into the runtime: no queue of an old Kueue drops it.
+    spec, mounts, has_channel
+        As of `room`.
 
     Raises
     ------
     CaptureError
         With the sizes and the way out.
     """
-    if spec.store is None and total > _bound(mounts):
-        raise _too_large(total, mounts)
+    if not room(spec, mounts, has_channel).fits(total - _WORKER):
+        what = say.TOO_LARGE if mounts else say.TOO_LARGE_IN_QUEUE
+        raise CaptureError(what(size=size(total), most=size(_bound(mounts))))
 
 
 def pack(
@@ -194,12 +218,7 @@ def pack(
     key
         The job's key, if it has one already.
     mounts
-        As in `check_size`.
-
-    Raises
-    ------
-    CaptureError
-        It is too large for all that there is.
+        As of `room`.
     """
     length = bundle.stat().st_size
     key = key or secrets.token_hex(32)
@@ -207,25 +226,47 @@ def pack(
     env = [
         variable("JAXTRAIN_BOOT", BOOTSTRAP),
         variable("JAXTRAIN_BUNDLE_SHA256", digest),
-        variable("JAXTRAIN_FILE_SHA256", _sha256(bundle)),
+        variable("JAXTRAIN_FILE_SHA256", whole := _sha256(bundle)),
         from_secret("JAXTRAIN_FRAME_KEY", secret, KEY),
     ]
     if length <= _IN_ENVIRONMENT:
-        text = _base64(bundle.read_bytes())
-        for number, start in enumerate(range(0, len(text), _CHUNK)):
-            chunk = f"bundle-{number:03}"
-            data[chunk] = _base64(text[start : start + _CHUNK].encode())
-            env.append(from_secret(f"JAXTRAIN_BUNDLE_{number:03}", secret, chunk))
-        return Payload(key, env, [data])
+        chunks = _chunks(bundle.read_bytes(), secret, data)
+        return Payload(key, [*env, *chunks], [data])
     if length <= _IN_VOLUME and mounts:
         env.append(variable("JAXTRAIN_BUNDLE_FILES", FOLDER))
         parts = [{f"part-{number:03}": _base64(part)} for number, part in enumerate(_parts(bundle))]
         return Payload(key, env, [data, *parts], mounted=True)
-    if spec.store is None:
-        raise _too_large(length, mounts)
-    url = url_of(spec.store, uid)
-    env.append(variable("JAXTRAIN_BUNDLE_URL", url))
-    return Payload(key, env, [data], upload=url)
+    if spec.store is not None:
+        url = url_of(spec.store, uid)
+        env.append(variable("JAXTRAIN_BUNDLE_URL", url))
+        return Payload(key, env, [data], upload=url)
+    starter = _worker_of(bundle)
+    env[2] = variable("JAXTRAIN_FILE_SHA256", hashlib.sha256(starter).hexdigest())
+    env.append(variable(AWAITED_VARIABLE, f"{whole}:{length}"))
+    return Payload(key, [*env, *_chunks(starter, secret, data)], [data], later=length)
+
+
+def _chunks(bundle: bytes, secret: str, data: dict[str, str]) -> list[EnvVar]:
+    """Put a bundle into the data of a Secret, and return the variables that have it from there."""
+    text, env = _base64(bundle), []
+    for number, start in enumerate(range(0, len(text), _CHUNK)):
+        chunk = f"bundle-{number:03}"
+        data[chunk] = _base64(text[start : start + _CHUNK].encode())
+        env.append(from_secret(f"JAXTRAIN_BUNDLE_{number:03}", secret, chunk))
+    return env
+
+
+def _worker_of(bundle: Path) -> bytes:
+    """Return a bundle without what is large: the worker, and the code of the cell."""
+    made = io.BytesIO()
+    with (
+        zipfile.ZipFile(bundle) as whole,
+        zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as worker,
+    ):
+        for member in whole.infolist():
+            if member.filename.startswith(_OF_WORKER):
+                worker.writestr(member, whole.read(member))
+    return made.getvalue()
 
 
 def volume(secret: str, count: int) -> tuple[Volume, Mount]:
@@ -348,11 +389,6 @@ def _file_system(url: str) -> Any:
     except ImportError:
         raise BackendError(say.NO_FSSPEC(url=url)) from None
     return fsspec.core.url_to_fs(url)[0]
-
-
-def _too_large(length: int, mounts: bool) -> CaptureError:
-    what = say.TOO_LARGE if mounts else say.TOO_LARGE_IN_QUEUE
-    return CaptureError(what(size=size(length), most=size(_bound(mounts))))
 
 
 def _parts(bundle: Path) -> Iterator[bytes]:

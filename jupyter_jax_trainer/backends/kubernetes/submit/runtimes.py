@@ -17,9 +17,10 @@ from jupyter_jax_trainer.backends.kubernetes.api.objects import (
 from jupyter_jax_trainer.backends.kubernetes.submit import devices, podsecurity
 from jupyter_jax_trainer.backends.kubernetes.submit.restarts import is_own
 from jupyter_jax_trainer.backends.kubernetes.submit.trainjob import CONVERTED, PREFIX, STEP
+from jupyter_jax_trainer.devices import DEVICES
 from jupyter_jax_trainer.errors import BackendError, UsageError
 from jupyter_jax_trainer.messages import submit as say
-from jupyter_jax_trainer.options.table import DEVICES, MAX_NODES
+from jupyter_jax_trainer.options.table import MAX_NODES
 from jupyter_jax_trainer.runtime import Runtime
 from jupyter_jax_trainer.text import version_numbers
 
@@ -152,7 +153,7 @@ def device_of(item: TrainingRuntime) -> str:
     if label in DEVICES:
         return label
     kinds = {devices.kind_of(name) for name in item.container.resources.asked}
-    return next((kind for kind in ("gpu", "tpu") if kind in kinds), "cpu")
+    return next((kind for kind in DEVICES if kind in kinds), "cpu")
 
 
 def node_labels(item: TrainingRuntime) -> dict[str, str]:
@@ -247,6 +248,11 @@ def runs_once(item: TrainingRuntime) -> bool:
 def is_converted(item: TrainingRuntime) -> bool:
     """Return whether a runtime was made from somebody's JAXJob, and is for others by name only."""
     return CONVERTED in item.labels
+
+
+def is_slim(item: TrainingRuntime) -> bool:
+    """Return whether a runtime's image has less than our others, for jobs that name it."""
+    return item.labels.get(f"{PREFIX}/slim") == "true"
 
 
 def is_deprecated(item: TrainingRuntime) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 from jupyter_jax_trainer import masking, timeouts
 from jupyter_jax_trainer.backends.kubernetes.api.marks import ABOUT as ABOUT
+from jupyter_jax_trainer.backends.kubernetes.api.marks import ABOUT_FORMAT
 from jupyter_jax_trainer.backends.kubernetes.api.marks import FAILED as FAILED
 from jupyter_jax_trainer.backends.kubernetes.api.marks import JOB_LABEL as JOB_LABEL
 from jupyter_jax_trainer.backends.kubernetes.api.marks import PREFIX as PREFIX
@@ -38,7 +39,7 @@ CONVERTED = f"{PREFIX}/converted"  # a label of runtimes that `jaxtrain convert`
 _MANAGER = f"{PREFIX}/submit"
 _SCRATCH = "/jaxtrain-scratch"
 _MESH = "sidecar.istio.io/inject"  # a mesh breaks the rendezvous
-_ABOUT = ("format", "created", "sent", "returns", "digest", "python", "package")
+_ABOUT = ("created", "sent", "returns", "digest", "python", "package")
 _ABOUT_PLAN = ("runtime", "runtime_kind", "runs_once", "device", "devices_per_node", "note")
 _MAX_ABOUT = 100_000  # characters; annotations have 256 KiB together
 
@@ -183,6 +184,7 @@ def _about(manifest: Manifest) -> str:
     fields: Mapping[str, object] = manifest
     plan: Mapping[str, object] = manifest["plan"]
     about = {
+        "format": ABOUT_FORMAT,
         **{name: fields[name] for name in _ABOUT},
         # Of variables the other machine needs no more than it shows.
         "spec": {"nodes": spec.nodes, **spec.given(), "env": dict(masked(spec).env)},

@@ -19,6 +19,7 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.backends.kubernetes.submit import images
 from jupyter_jax_trainer.capture.environment import OF_IMAGE
+from jupyter_jax_trainer.capture.room import Room
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.messages import submit as say
 from jupyter_jax_trainer.text import size
@@ -72,9 +73,7 @@ class _Entry(TypedDict):
     is_direct: NotRequired[bool]
 
 
-def gather(
-    wanted: Sequence[str], python: str, limit: int | None, *, from_pods: bool = False
-) -> Wheels:
+def gather(wanted: Sequence[str], python: str, room: Room, *, from_pods: bool = False) -> Wheels:
     """Get the wheels of packages and of what they need, but for what an image for JAX has anyway.
 
     They come from the index of this machine, with the hashes that it has said. An index of the pods
@@ -86,8 +85,8 @@ def gather(
         Requirements, or paths of wheels.
     python
         The minor version of the pods' Python.
-    limit
-        How many bytes may travel; None for any number.
+    room
+        How much may travel.
     from_pods
         Pip in the pods may install what can't travel, from an index of theirs.
 
@@ -107,9 +106,9 @@ def gather(
         except (OSError, subprocess.SubprocessError, ValueError, LookupError) as error:
             files, problem = own, _words(error)
     length = sum(map(len, files.values()))
-    if problem is None and limit is not None and length > limit:
-        problem = say.WHEELS_TOO_LARGE(size=size(length), most=size(limit))
-        files = {} if sum(map(len, own.values())) > limit else own
+    if problem is None and not room.fits(length):
+        problem = say.WHEELS_TOO_LARGE(size=size(length), most=size(room.most or 0))
+        files = own if room.fits(sum(map(len, own.values()))) else {}
     if problem is None:
         return Wheels(files)
     rest = [name for name in wanted if not is_path(name)]

@@ -221,8 +221,6 @@ function State({ store, host }: Props) {
   return <>{trans.__('cell %1 · %2', cell.number, shown)}</>;
 }
 
-const NAMES: Record<string, string> = { gpu: 'GPU', tpu: 'TPU' };
-
 /**
  * Return the total of what a job requests.
  *
@@ -237,17 +235,16 @@ export function totalOf(
 ): string {
   const [only, ...others] = runtimes ?? [];
   const kind = device ?? (others.length === 0 ? only?.device : null) ?? '';
-  const name = NAMES[kind];
+  const name = kind === 'cpu' ? '' : sanitize(kind).toUpperCase();
   const usual = new Set(runtimes?.filter(one => one.device === kind).map(one => one.devices ?? 1));
   const [first = 1] = usual.size === 1 ? usual : [];
   const count = each ?? (runtimes && name ? first : null);
   const devices = count === null ? 0 : nodes * count;
-  const named =
-    name !== undefined
-      ? `${devices} ${name}`
-      : kind === 'cpu'
-        ? trans._n('%1 CPU device', '%1 CPU devices', devices)
-        : trans._n('%1 device', '%1 devices', devices);
+  const named = name
+    ? `${devices} ${name}`
+    : kind === 'cpu'
+      ? trans._n('%1 CPU device', '%1 CPU devices', devices)
+      : trans._n('%1 device', '%1 devices', devices);
   const parts = [devices > 0 && named, ...rest.map(sanitize)].filter(Boolean);
   return parts.join(' · ') || trans._n('%1 node', '%1 nodes', nodes);
 }

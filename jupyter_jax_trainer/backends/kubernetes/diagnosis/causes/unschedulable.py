@@ -193,7 +193,7 @@ UNSCHEDULABLE = (
     ),
     Cause(
         id="no-accelerators",
-        symptom="No node has that many free GPUs or TPUs",
+        symptom="No node has that many free accelerators, such as GPUs or TPUs",
         where=_WHERE,
         sentence="{who} can't be scheduled: {why}",
         hint="Ask for fewer (--nodes, --devices-per-node), use --device cpu, or wait if other "

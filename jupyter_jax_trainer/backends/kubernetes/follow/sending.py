@@ -1,0 +1,171 @@
+"""Send a job's bundle to the pods that wait for it: once through the API, and from there on."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from jupyter_jax_trainer import timeouts
+from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client, Unreachable
+from jupyter_jax_trainer.backends.kubernetes.follow.connection import Connection, connect
+from jupyter_jax_trainer.backends.kubernetes.follow.line import Target
+from jupyter_jax_trainer.datatypes import JsonValue
+from jupyter_jax_trainer.messages import follow as say
+from jupyter_jax_trainer.text import joined, size
+from jupyter_jax_trainer.worker.pod.wire import MAX_BODY, Owner, Wire, WireError
+
+_WINDOW = 8 * MAX_BODY  # bytes that are on their way and not acknowledged
+_PAUSE = 1.0  # seconds between tries
+_INTERVAL = 1.0  # seconds between looks at how far it has come
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """The pods of a job that wait for its bundle.
+
+    Attributes
+    ----------
+    target
+        Where rank 0 is, and those of the others that wait.
+    pods
+        The pods of these, by rank: each can be reached by itself, too.
+    """
+
+    target: Target
+    pods: Mapping[int, str]
+
+
+@dataclass
+class _Progress:
+    """What the pods have said of themselves."""
+
+    have: int = -1
+    least: int = 0
+    done: set[int] = field(default_factory=set)
+    lost: set[int] = field(default_factory=set)
+
+    def take(self, head: Mapping[str, JsonValue]) -> None:
+        """Take an answer; it may be of any form."""
+        have, least = head.get("have"), head.get("least")
+        if "error" in head or type(have) is not int or type(least) is not int:
+            raise WireError
+        self.have, self.least = have, least
+        for found, name in ((self.done, "done"), (self.lost, "lost")):
+            given = head.get(name)
+            if isinstance(given, list):
+                found.update(one for one in given if type(one) is int)
+
+
+class Sending(threading.Thread):
+    """Sends a bundle for as long as there are pods that wait for it.
+
+    Parameters
+    ----------
+    client, owner
+        The cluster, and who sends.
+    bundle
+        The file.
+    look
+        Gives the pods that wait; None where there are none, or rank 0 can't be reached yet.
+    on_progress
+        Called about once a second.
+    problem
+        Called with a sentence when it can't be done.
+
+    Attributes
+    ----------
+    doing
+        What is done, or keeps from it, in plain words.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        owner: Owner,
+        bundle: Path,
+        look: Callable[[], Waiting | None],
+        on_progress: Callable[[], None],
+        problem: Callable[[str], None],
+    ) -> None:
+        super().__init__(name="sending", daemon=True)
+        self._client = client
+        self._bundle = bundle
+        self._look = look
+        self._on_progress = on_progress
+        self._problem = problem
+        self._owner = owner
+        self._told = 0.0
+        self.doing: str = say.SENDING(size=size(bundle.stat().st_size))
+
+    def run(self) -> None:
+        """Send until nobody waits, going on where the last try stopped."""
+        while (waiting := self._look()) is not None:
+            try:
+                self._send_to(waiting)
+            except ApiError as error:
+                if error.status != 404:
+                    right = f"{error.verb} {error.resource}"
+                    self._fail(
+                        say.NO_SEND_RIGHT(right=right)
+                        if error.status == 403
+                        else say.SEND_REFUSED(right=right, error=error.message)
+                    )
+            except (Unreachable, OSError, WireError) as error:
+                self._fail(say.SEND_FAILED(error=str(error) or say.POD_CUT_OFF()))
+            self._on_progress()
+            time.sleep(_PAUSE)
+
+    def _fail(self, words: str) -> None:
+        self.doing = words
+        self._problem(words)
+
+    def _send_to(self, waiting: Waiting) -> None:
+        """Send to rank 0, which hands it on, and then to those that it can't reach."""
+        lost = self._send(waiting.target, 0)
+        if not lost:
+            return
+        self._problem(say.NOT_HANDED_ON(ranks=joined(map(str, sorted(lost)))))
+        for rank in sorted(lost & waiting.pods.keys()):
+            _, port = waiting.target.addresses[rank]
+            alone = replace(waiting.target, pod=waiting.pods[rank], port=port, addresses={})
+            self._send(alone, rank)
+
+    def _send(self, target: Target, rank: int) -> set[int]:
+        """Send to a pod and, from there, to others; return the ranks that it can't reach."""
+        wire = Wire(target.key.encode(), rank, self._owner)
+        patience = timeouts.TRANSFER.seconds
+        wanted = {rank, *target.addresses}
+        addresses: dict[str, JsonValue] = {
+            str(other): [*address] for other, address in target.addresses.items()
+        }
+        progress = _Progress()
+        with (
+            self._bundle.open("rb") as file,
+            connect(self._client, target.pod, target.port, wire, patience) as opened,
+        ):
+            total = self._bundle.stat().st_size
+            opened.send({"ask": "receive", "number": 1, "addresses": addresses})
+            sent = None
+            while not wanted <= progress.done | progress.lost:
+                self._hear(opened, progress, total)
+                sent = max(sent or 0, progress.have)
+                while sent < total and sent - progress.have < _WINDOW:
+                    file.seek(sent)
+                    piece = file.read(MAX_BODY)
+                    if not piece:
+                        raise OSError(say.BUNDLE_SHORT())
+                    opened.send({"ask": "part", "number": 1, "at": sent}, piece)
+                    sent += len(piece)
+        return progress.lost - progress.done
+
+    def _hear(self, opened: Connection, progress: _Progress, total: int) -> None:
+        for message in opened.receive():
+            progress.take(message.head)
+        if time.monotonic() - self._told > _INTERVAL:
+            self._told = time.monotonic()
+            share = 100 * progress.least // max(1, total)
+            self.doing = say.SENDING_SHARE(size=size(total), share=share)
+            self._on_progress()

@@ -1,0 +1,68 @@
+"""Data that no Secret holds, on its way into pods."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import numpy as np
+import pytest
+from harness import text
+
+from cluster.faults import LONG_S, SMALL, process_of, require_own
+from cluster.jobs import failure_of, run, stop_followers, submit
+from cluster.made_runtimes import make
+from jupyter_jax_trainer.jobdir import store
+from jupyter_jax_trainer.jobdir.job import Job
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+
+CELL = (
+    "import jax; total = int(data.sum()); print(jax.process_index(), total, data.flags.writeable)"
+)
+DATA = np.random.default_rng(3).integers(0, 1000, 5_000_000)  # 40 MB
+
+
+def is_sent(job: Job) -> None:
+    """Wait until data is on its way."""
+    deadline = time.monotonic() + LONG_S
+    while "sending" not in (job.reason or ""):
+        assert job.active and time.monotonic() < deadline, (job.state, job.reason)
+        time.sleep(0.005)
+
+
+def test_arrays_of_any_size_reach_all_pods_without_a_store(place):
+    job = run(CELL, place, "-n 3 -o total", {"data": DATA})
+    assert job.result() == {"total": DATA.sum()}
+    assert sorted(text(job).splitlines()) == [f"{rank} {DATA.sum()} True" for rank in range(3)]
+    assert not [event for event in job.events() if event["kind"] in ("warning", "error")]
+
+
+def test_a_follower_that_is_killed_while_it_sends_is_followed_by_another(place):
+    job = submit(CELL, place, "-n 2", {"data": np.tile(DATA, 5)})
+    is_sent(job)
+    stop_followers(store.home())
+    assert job.wait(LONG_S).state == "Succeeded"
+
+
+def test_pods_that_start_again_get_it_again(place, cluster):
+    require_own(cluster)
+    job = submit(CELL, place, f"-n 2 {SMALL} --max-restarts 1", {"data": np.tile(DATA, 5)})
+    is_sent(job)
+    os.kill(process_of(job, 0), signal.SIGKILL)
+    assert job.wait(LONG_S).state == "Succeeded"
+    assert job.restarts == 1
+
+
+def test_a_pod_that_is_evicted_for_what_it_gets_says_so(place, namespace):
+    def small(pod):
+        limits = pod["containers"][0].setdefault("resources", {}).setdefault("limits", {})
+        limits["ephemeral-storage"] = "20Mi"
+
+    runtime = make(namespace, "small-disk", small)
+    job = submit(
+        "import time; time.sleep(200)", place, f"--runtime {runtime} --use data", {"data": DATA}
+    )
+    failure = failure_of(job)
+    assert "ephemeral" in f"{failure.message} {job.reason}", failure

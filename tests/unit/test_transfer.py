@@ -1,0 +1,445 @@
+"""Data of any size on its way into pods: through the first one, and from pod to pod."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import podruns
+import pytest
+from harness import eventually
+from podruns import PodRun
+
+from jupyter_jax_trainer.backends.kubernetes.follow.line import Target
+from jupyter_jax_trainer.backends.kubernetes.follow.sending import Sending, Waiting
+from jupyter_jax_trainer.backends.kubernetes.submit import payload
+from jupyter_jax_trainer.options.spec import JobSpec
+from jupyter_jax_trainer.worker.pod import parcel as parcels
+from jupyter_jax_trainer.worker.pod import peer
+from jupyter_jax_trainer.worker.pod.parcel import Parcel, TransferError
+from jupyter_jax_trainer.worker.pod.relay import Relay
+from jupyter_jax_trainer.worker.pod.transfer import Transfer
+from jupyter_jax_trainer.worker.pod.wire import Owner
+
+KEY = podruns.KEY
+CELL = "print('sum', int(data.sum()))\n"
+
+
+class Loopback:
+    """A cluster that forwards ports of pods, all of them on this machine.
+
+    Parameters
+    ----------
+    cut_after
+        Bytes into a pod after which a connection is cut, one for each; None for never.
+    """
+
+    def __init__(self, *cut_after: int) -> None:
+        self.opened: list[str] = []
+        self.sent = 0
+        self._cuts = list(cut_after)
+
+    @contextmanager
+    def forward(self, pod: str, port: int) -> Iterator[Any]:
+        self.opened.append(pod)
+        left = self._cuts.pop(0) if self._cuts else None
+        with socket.create_connection(("127.0.0.1", port)) as end:
+            yield _End(end, self, left)
+
+
+class _End:
+    def __init__(self, end: socket.socket, cluster: Loopback, left: int | None) -> None:
+        self._end, self._cluster, self._left = end, cluster, left
+        self.settimeout, self.recv = end.settimeout, end.recv
+
+    def sendall(self, data: bytes) -> None:
+        self._cluster.sent += len(data)
+        if self._left is not None:
+            self._left -= len(data)
+            if self._left < 0:
+                self._end.sendall(bytes(data)[: max(0, self._left + len(data))])
+                self._end.close()
+                raise ConnectionResetError("cut")
+        self._end.sendall(data)
+
+
+def bytes_of(size: int) -> bytes:
+    return np.random.default_rng(7).bytes(size)
+
+
+def send(
+    cluster: Any,
+    bundle: Path,
+    ports: list[int],
+    waits: Callable[[], set[int]],
+    problems: list[str] | None = None,
+) -> Sending:
+    """Start to send a bundle to those that wait, as the follower does."""
+    pods = {rank: f"pod-{rank}" for rank in range(len(ports))}
+
+    def look() -> Waiting | None:
+        addresses = {rank: ("127.0.0.1", ports[rank]) for rank in waits() if rank}
+        target = Target(pod="pod-0", port=ports[0], key=KEY, addresses=addresses)
+        return Waiting(target, pods) if waits() else None
+
+    said = problems if problems is not None else []
+    sending = Sending(cluster, Owner("ab" * 16, 1), bundle, look, lambda: None, said.append)
+    sending.start()
+    return sending
+
+
+# ---- many pods in one process
+
+
+class Swarm:
+    """Process 1 of each of many pods, all in one thread.
+
+    Parameters
+    ----------
+    ranks, data
+        How many there are, and what they wait for.
+    """
+
+    def __init__(self, ranks: int, data: bytes, folder: Path) -> None:
+        self.bundle = folder / "bundle"
+        self.bundle.write_bytes(data)
+        self.sent: Counter[int] = Counter()
+        self.problems: list[str] = []
+        self.parcels = [self.parcel(rank, folder) for rank in range(ranks)]
+        self._selector = selectors.DefaultSelector()
+        self._ended = False
+        self._relays, self.ports = [], []
+        for rank, one in enumerate(self.parcels):
+            relay = Relay(KEY.encode(), rank, self._selector, lambda: None)
+            relay.transfer = Transfer(KEY.encode(), rank, self._selector, one)
+            self._relays.append(relay)
+            self.ports.append(relay.listen())
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def parcel(self, rank: int, folder: Path) -> Parcel:
+        data = self.bundle.read_bytes()
+        return Parcel(hashlib.sha256(data).hexdigest(), len(data), folder / f"rank-{rank}")
+
+    def waiting(self) -> set[int]:
+        return {rank for rank, one in enumerate(self.parcels) if not one.is_whole}
+
+    def start(self) -> None:
+        if not self._thread.is_alive():
+            self._thread.start()
+
+    def send(self, cluster: Any = None, among: Callable[[], set[int]] | None = None) -> Sending:
+        self.start()
+        cluster = cluster or Loopback()
+        return send(cluster, self.bundle, self.ports, among or self.waiting, self.problems)
+
+    def wait(self) -> None:
+        eventually(lambda: not self.waiting(), seconds=60)
+
+    def close(self) -> None:
+        self._ended = True
+        self._thread.join(5)
+        for relay in self._relays:
+            relay.abandon()
+
+    def _run(self) -> None:
+        while not self._ended:
+            for key, _ in self._selector.select(0.05):
+                key.data()
+            for relay in self._relays:
+                relay.tick()
+
+
+@pytest.fixture
+def swarm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Swarm]]:
+    """Make pods that count what they send to each other."""
+    monkeypatch.setenv("JAXTRAIN_CHANNEL_PORT", "0")
+    made: list[Swarm] = []
+    of: list[int] = []
+
+    class Counting(socket.socket):
+        def __init__(self, *args: Any, **more: Any) -> None:
+            super().__init__(*args, **more)
+            self._of = of[-1] if of else None
+
+        def send(self, data: Any, *flags: int) -> int:
+            count = super().send(data, *flags)
+            if self._of is not None:
+                made[-1].sent[self._of] += count
+            return count
+
+    dial = Transfer._dial
+
+    def counted(self: Transfer, child: Any) -> None:
+        of.append(self._rank)
+        try:
+            dial(self, child)
+        finally:
+            of.pop()
+
+    monkeypatch.setattr(peer.socket, "socket", Counting)
+    monkeypatch.setattr(Transfer, "_dial", counted)
+
+    def make(ranks: int, size: int = 3_000_000) -> Swarm:
+        made.append(Swarm(ranks, bytes_of(size), tmp_path))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+@pytest.mark.parametrize(("ranks", "size"), [(1, 0), (2, 1), (3, 3_000_000), (64, 1_000_000)])
+def test_all_pods_get_it_and_none_sends_it_more_than_twice(swarm, ranks, size):
+    pods, cluster = swarm(ranks, max(1, size)), Loopback()
+    sending = pods.send(cluster)
+    pods.wait()
+    sending.join(10)
+    assert not sending.is_alive() and pods.problems == []
+    data = pods.bundle.read_bytes()
+    assert all(Path(one.path).read_bytes() == data for one in pods.parcels)
+    overhead = 5_000 + 20 * 64
+    assert cluster.sent < 1.01 * len(data) + overhead * ranks, "the API carries it once"
+    assert max(pods.sent.values(), default=0) < 2.01 * len(data) + 60 * ranks + 2 * overhead
+
+
+def test_what_was_cut_goes_on_where_it_stopped(swarm, monkeypatch):
+    monkeypatch.setattr("jupyter_jax_trainer.backends.kubernetes.follow.sending._PAUSE", 0.01)
+    pods = swarm(3, 6_000_000)
+    cluster = Loopback(50, 200, 2_500_000, 1_000_000, 1_500_000)
+    pods.send(cluster)
+    pods.wait()
+    assert len(cluster.opened) == 6
+    # What was not acknowledged goes again.
+    assert cluster.sent < 6_000_000 + 5 * 2_200_000
+    assert any("cut" in text for text in pods.problems)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_wherever_it_is_cut_the_whole_arrives(swarm, monkeypatch, seed):
+    """Between any two bytes: of the proofs, of a question, of a part, of the last one."""
+    monkeypatch.setattr("jupyter_jax_trainer.backends.kubernetes.follow.sending._PAUSE", 0.01)
+    pods, chance = swarm(3, 3_000_000), random.Random(seed)
+    cuts = [chance.choice((chance.randrange(400), chance.randrange(3_000_000))) for _ in range(6)]
+    sending = pods.send(Loopback(*cuts))
+    pods.wait()
+    sending.join(10)
+    data = pods.bundle.read_bytes()
+    assert all(Path(one.path).read_bytes() == data for one in pods.parcels)
+
+
+KILLED = """
+import sys, time
+from pathlib import Path
+from test_transfer import Loopback, _End, send
+
+_End.sendall = (lambda whole: lambda self, data: (time.sleep(0.02), whole(self, data)))(_End.sendall)
+ports = [int(port) for port in sys.argv[2:]]
+send(Loopback(), Path(sys.argv[1]), ports, lambda: {*range(len(ports))}).join()
+"""
+
+
+def test_a_follower_that_is_killed_while_it_sends_is_followed_by_another(swarm):
+    size = 60_000_000
+    pods = swarm(3, size)
+    pods.start()
+    path = os.pathsep.join((str(Path(__file__).parent), str(Path(__file__).parent.parent)))
+    first = subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(pods.bundle), *map(str, pods.ports)],
+        env={**os.environ, "PYTHONPATH": path},
+    )
+    eventually(lambda: pods.parcels[0].have > size // 4, seconds=40)
+    first.kill()
+    first.wait()
+    assert pods.parcels[0].have < size
+    cluster = Loopback()
+    pods.send(cluster)
+    pods.wait()
+    assert cluster.sent < 0.9 * size
+    assert hashlib.sha256(Path(pods.parcels[2].path).read_bytes()).hexdigest() == (
+        pods.parcels[2].sha256
+    )
+
+
+def test_pods_that_come_later_get_it_from_those_that_have_it(swarm):
+    pods = swarm(12)
+    there = {0, 1}
+    pods.send(among=lambda: pods.waiting() & there or there - {*range(12)})
+    for rank in range(2, 12):
+        eventually(lambda: not pods.waiting() & there, seconds=20)
+        there.add(rank)
+        sending = pods.send(among=lambda: pods.waiting() & there)
+        eventually(lambda: not pods.waiting() & there, seconds=20)
+        sending.join(10)
+    assert not pods.waiting()
+    assert max(pods.sent.values()) < 4.1 * 3_000_000
+
+
+def test_a_pod_that_others_cannot_reach_gets_it_through_the_api(swarm):
+    pods = swarm(4)
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        there = pods.ports[2]
+
+        class Cluster(Loopback):
+            def forward(self, pod: str, port: int) -> Any:
+                return super().forward(pod, there if pod == "pod-2" else port)
+
+        pods.ports[2] = nobody.getsockname()[1]
+        cluster = Cluster()
+        pods.send(cluster)
+        pods.wait()
+    assert "pod-2" in cluster.opened and {"pod-1", "pod-3"}.isdisjoint(cluster.opened)
+    assert any("rank 2" in text for text in pods.problems)
+
+
+def test_another_pod_takes_the_place_of_one_that_is_gone(swarm):
+    """The first in a part of the tree is dead: those behind it get the bundle all the same."""
+    pods = swarm(8)
+    dead = pods._relays[1]
+    pods._selector.unregister(dead._socket)
+    dead._socket.close()
+    pods.send()
+    eventually(lambda: pods.waiting() == {1}, seconds=30)
+    pods.parcels[1].is_whole = True
+
+
+# ---- real pods
+
+
+@pytest.fixture
+def pods(tmp_path: Path) -> Iterator[Callable[..., list[PodRun]]]:
+    """Start ranks that wait for their bundle, as in pods of one job."""
+    started: list[PodRun] = []
+
+    def begin(data: Any, nodes: int = 1, cell: str = CELL, **more: Any) -> list[PodRun]:
+        bundle, digest = podruns.bundle(tmp_path, cell, {"data": data})
+        packed = payload.pack(bundle, "secret", "uid", digest, JobSpec(), KEY)
+        awaited = {one.name: one.value for one in packed.env}[parcels.AWAITED_VARIABLE]
+        assert packed.later == bundle.stat().st_size
+        worker = tmp_path / "worker.pyz"
+        worker.write_bytes(payload._worker_of(bundle))
+        more = {"JAXTRAIN_CHANNEL_PORT": "0", parcels.AWAITED_VARIABLE: awaited, **more}
+        for rank in range(nodes):
+            started.append(podruns.start(tmp_path, worker, digest, rank=rank, nodes=nodes, **more))
+        for run in started:
+            run.read(lambda run: run.has("awaits"))
+        return started
+
+    yield begin
+    podruns.kill(*started)
+
+
+def ports(runs: list[PodRun]) -> list[int]:
+    return [run.get("awaits")["channel"] for run in runs]
+
+
+DATA = np.arange(3_000_000)  # 24 MB
+
+
+def test_ranks_start_when_their_bundle_is_there(pods, tmp_path):
+    runs = pods(DATA, nodes=2)
+    assert not any(run.has("hello") for run in runs)
+    waits = {0, 1}
+    sending = send(Loopback(), tmp_path / "job.pyz", ports(runs), lambda: waits)
+    for run in runs:
+        run.read(lambda run: run.has("hello"))
+    waits.clear()
+    assert [run.end() for run in runs] == [0, 0]
+    assert all(f"sum {DATA.sum()}" in run.text for run in runs)
+    sending.join(10)
+    assert not sending.is_alive()
+
+
+def test_a_pod_that_waits_can_be_ended(pods):
+    (run,) = pods(DATA)
+    run.process.send_signal(signal.SIGTERM)
+    assert run.end() == 128 + signal.SIGTERM
+
+
+def test_a_bundle_that_never_comes_is_a_failure_that_says_so(pods):
+    (run,) = pods(DATA, JAXTRAIN_BUNDLE_TIMEOUT="0.5")
+    assert run.end() == 1
+    error = run.get("error")
+    assert error["type"] == "TransferError" and "nothing more for 0.5 s" in error["message"]
+    assert "JAXTRAIN_BUNDLE_TIMEOUT" in error["hint"]
+    assert not run.has("hello")
+
+
+def test_another_bundle_is_not_run(pods, tmp_path):
+    (run,) = pods(DATA)
+    other = tmp_path / "other"
+    data = bytearray((tmp_path / "job.pyz").read_bytes())
+    data[5_000_000] ^= 1
+    other.write_bytes(data)
+    send(Loopback(), other, ports([run]), lambda: {0})
+    assert run.end() == 1
+    assert "is not the one that was sent" in run.get("error")["message"]
+
+
+def test_a_container_that_starts_again_has_the_bundle(pods, tmp_path):
+    cell = "import time; print('here'); time.sleep(600)"
+    (run,) = pods(DATA, cell=f"data; {cell}", JAXTRAIN_MAX_RESTARTS="1")
+    waits = {0}
+    send(Loopback(), tmp_path / "job.pyz", ports([run]), lambda: waits)
+    run.read(lambda run: "here" in run.text)
+    waits.clear()
+    podruns.kill(run)
+    (kept,) = (tmp_path / "scratch-0").glob(".jaxtrain-bundle-*")
+    again = Parcel(hashlib.sha256(kept.read_bytes()).hexdigest(), kept.stat().st_size, kept)
+    assert again.is_whole
+    with kept.open("r+b") as file:
+        file.write(b"?")
+    swapped = Parcel(again.sha256, again.size, kept)
+    assert not swapped.is_whole and swapped.have == 0, "a file that was changed is not used"
+
+
+# ---- room for it
+
+
+def test_what_does_not_fit_on_the_disk_is_refused_before_it_is_sent(tmp_path):
+    with pytest.raises(TransferError, match="1000000 MB, but"):
+        Parcel("0" * 64, 10**12, tmp_path / "kept")
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_what_does_not_fit_into_memory_is_refused(tmp_path, monkeypatch, version):
+    files = [tmp_path / name for name in ("max", "current", "stat")]
+    files[0].write_text("500000000\n")
+    files[1].write_text("450000000\n")
+    files[2].write_text("anon 400000000\ninactive_file 1000000\n")
+    absent = ("/nowhere",) * 3
+    limits = (tuple(map(str, files)), absent) if version == 2 else (absent, tuple(map(str, files)))
+    monkeypatch.setattr(parcels, "_LIMITS", limits)
+    with pytest.raises(TransferError, match="100 MB of memory in the pod, which may use 51 MB"):
+        Parcel("0" * 64, 100_000_000, None)
+    if os.path.isdir("/dev/shm"):  # counts as memory, too
+        with pytest.raises(TransferError, match="51 MB"):
+            Parcel("0" * 64, 60_000_000, Path("/dev/shm/jaxtrain-test"))
+    assert Parcel("0" * 64, 50_000_000, None).path.startswith("/proc/self/fd/")
+    files[0].write_text("max\n")
+    Parcel("0" * 64, 100_000_000, None)
+
+
+def test_a_disk_that_fills_meanwhile_is_said(tmp_path, monkeypatch):
+    parcel = Parcel("0" * 64, 1000, tmp_path / "kept")
+
+    def full(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "pwrite", full)
+    with pytest.raises(TransferError, match="The pod's disk is full") as caught:
+        parcel.add(b"x" * 10)
+    assert "--store" in caught.value.hint
