@@ -87,5 +87,5 @@ def pods() -> Iterator[Target]:
         ended.set()
         thread.join()
         for one in relays:
-            one.close()
+            one.abandon()
         selector.close()

@@ -76,7 +76,7 @@ class Relays(threading.Thread):
             for one in self.relays:
                 one.tick()
         for one in self.relays:
-            one.close()
+            one.abandon()
         self._selector.close()
 
     def close(self) -> None:

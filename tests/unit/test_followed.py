@@ -142,7 +142,7 @@ def test_ranks_are_reached_by_their_users_own_store_alone(directory, scene):
         metadata, status = {"name": f"pod-{rank}", "uid": f"p{rank}"}, {"podIP": address}
         pod = objects.Pod({"metadata": metadata, "status": status})
         followed._attempts.pods[pod.uid] = pod
-        followed.record.rank(rank, pod=pod.name)
+        followed.record.rank(rank)["pod"] = pod.name
         followed.ranks.kept.ports[rank] = 40_000 + rank
     target = followed.reach().target
     assert target is not None and followed.reach().barrier is None

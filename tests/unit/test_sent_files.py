@@ -389,6 +389,8 @@ def test_what_no_secret_can_hold_is_refused_before_it_is_read(scene, notebooks, 
     with (notebooks / "large.bin").open("wb") as file:
         file.truncate(30 << 20)
     monkeypatch.setattr(sent_files.Files, "read", None)
+    review = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    scene.answers[review] = {"status": {"allowed": False}}
     spec = parse_cell_line("fit --backend kubernetes --files large.bin")
     submission, plan = api.prepare(spec)
     with pytest.raises(CaptureError) as caught:

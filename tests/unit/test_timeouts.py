@@ -24,6 +24,7 @@ NO_TIMEOUTS = {
     ("backends/kubernetes/control.py", "_AGAIN"): AGAIN,
     ("backends/kubernetes/api/counts.py", "_EVERY"): AGAIN,
     ("backends/kubernetes/follow/answering.py", "_TICK"): AGAIN,
+    ("backends/kubernetes/follow/asker.py", "_AGAIN"): AGAIN,
     ("backends/kubernetes/follow/follower.py", "_AGAIN"): AGAIN,
     ("backends/kubernetes/follow/follower.py", "_ASK_AGAIN"): AGAIN,
     ("backends/kubernetes/follow/follower.py", "_POLL"): AGAIN,
@@ -50,6 +51,7 @@ NO_TIMEOUTS = {
     ("views/terminal.py", "_INTERVAL"): AGAIN,
     ("widget/job.py", "INTERVAL"): AGAIN,
     ("worker/pod/parent.py", "_TICK"): AGAIN,
+    ("worker/pod/relay.py", "_TURN"): "others are asked meanwhile; nothing is given up",
     ("worker/pod/transfer.py", "_INTERVAL"): AGAIN,
     ("worker/rendezvous.py", "_ROUND"): AGAIN,
 }

@@ -31,7 +31,6 @@ _TRIES = 3  # others may take over at the same time
 class _Saved(TypedDict):
     """What ``owner.json`` holds."""
 
-    format: int
     epoch: int
     refused_by: NotRequired[int | None]
 
@@ -125,7 +124,7 @@ class Ownership:
 
     def _save(self, epoch: int, refused_by: int | None) -> None:
         """Write it durably: the next follower has to know what the pods do."""
-        saved: _Saved = {"format": files.FORMAT, "epoch": epoch, "refused_by": refused_by}
+        saved: _Saved = {"epoch": epoch, "refused_by": refused_by}
         with self._guard:
             files.write_json(self._directory.owner, saved, durable=True)
             self._epoch, self._refused_by = epoch, refused_by
