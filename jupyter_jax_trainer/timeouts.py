@@ -22,7 +22,6 @@ BUNDLE = timeouts.BUNDLE
 RECONNECT = timeouts.RECONNECT
 STATUS = timeouts.STATUS
 PROOF = timeouts.PROOF
-REACH = timeouts.REACH
 LAST_WORDS = timeouts.LAST_WORDS
 WHERE = timeouts.WHERE
 PIPE = timeouts.PIPE
@@ -84,7 +83,6 @@ OF_WORKERS = (
     RECONNECT,
     STATUS,
     PROOF,
-    REACH,
     LAST_WORDS,
     WHERE,
     PIPE,

@@ -292,7 +292,7 @@ def test_64_ranks_are_asked_a_bounded_number_at_a_time(monkeypatch):
 def test_pods_that_can_not_be_reached_do_not_take_the_turn_of_others(monkeypatch):
     """They take a connection, as a node does that drops packets, and say nothing."""
     monkeypatch.setattr(relay, "_MOST_DIALLED", 4)
-    monkeypatch.setenv("JAXTRAIN_REACH_TIMEOUT", "0.1")
+    monkeypatch.setattr(relay, "_TURN", 0.1)
     with Relays(12) as relays, socket.create_server(("127.0.0.1", 0), backlog=64) as silent:
         asked = relays.target
         asked.addresses.update(dict.fromkeys(range(1, 9), silent.getsockname()))

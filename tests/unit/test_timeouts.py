@@ -45,7 +45,6 @@ NO_TIMEOUTS = {
     ("queries/jobs.py", "_SLOW"): AGAIN,
     ("queries/topics.py", "INTERVAL"): AGAIN,
     ("queries/topics.py", "_CHECK"): AGAIN,
-    ("backends/kubernetes/follow/asker.py", "_AGAIN"): AGAIN,
     ("views/follow.py", "_LONG"): "a note about ranks that have finished; nothing ends",
     ("views/notebook.py", "_INTERVAL"): AGAIN,
     ("views/terminal.py", "_INTERVAL"): AGAIN,

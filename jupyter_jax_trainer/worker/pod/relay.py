@@ -29,6 +29,7 @@ PORT_VARIABLE = "JAXTRAIN_CHANNEL_PORT"
 PORT = 29_510  # of ranks other than 0, where nothing else is set
 _MOST_PEERS, _MOST_UNPROVEN = 32, 16
 _MOST_DIALLED = 256  # other pods that are asked at a time: files are limited, often to 1024
+_TURN = 1.5  # seconds for a pod to answer the call while others wait for their turn
 
 
 @dataclass
@@ -226,7 +227,7 @@ class Relay:
             self._end_roll_call(call)
         elif call.queue:
             for peer in call.dialled[:]:
-                if not peer.wire.is_proven and now - peer.since > timeouts.REACH.seconds:
+                if not peer.wire.is_proven and now - peer.since > _TURN:
                     peer.close()
 
     def _hear(self, rank: int, peer: Peer, message: Message) -> None:
