@@ -28,10 +28,11 @@ from jupyter_jax_trainer.backends.kubernetes.submit.launch import follower_direc
 ROOT = Path(__file__).resolve().parent.parent
 sys.path += [str(ROOT / "tests"), str(ROOT / "tests/cluster/harness")]
 import layout  # noqa: E402
-from procfs import open_files  # noqa: E402
+from procfs import open_files, processes_of  # noqa: E402
 
 SDK = "kubeflow==0.5.0"
 RUNTIME = "jax-cpu"
+FOLLOWER = "kubernetes.follow.follower"  # in its command line
 JOB_SET = "jobset.sigs.k8s.io/jobset-name"
 _PATIENCE = sized(180.0, 90.0)  # seconds for what takes a few on an idle machine
 
@@ -171,11 +172,17 @@ class Place:
         return int(until(start, 0.1))
 
     def stop_follower(self) -> None:
-        """Kill the follower."""
-        if (pid := self.follower()) is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-            until(lambda: self.follower() is None)
+        """Kill the follower, also one that has only just been started and has no lock yet."""
+        home = Path(os.environ["JAXTRAIN_HOME"])
+
+        def killed() -> bool:
+            running = [pid for pid, command in processes_of(home).items() if FOLLOWER in command]
+            for pid in running:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            return not running and self.follower() is None
+
+        until(killed)
 
 
 def began_in(text: str) -> float | None:

@@ -15,7 +15,7 @@ from typing import Any
 import other_python as pythons
 import policy
 import pytest
-from procfs import open_files
+from procfs import open_files, processes_of
 
 GRACE_S = 5.0  # in which processes of a job that has ended must be gone
 
@@ -103,23 +103,6 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[Any]:
 
 
 # ---------------------------------------------------------------------------- home
-
-
-def processes_of(home: Path) -> dict[int, str]:
-    """Return the processes that were started with this JAXTRAIN_HOME: their ids and commands."""
-    wanted = os.fsencode(f"JAXTRAIN_HOME={home}")
-    found = {}
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            if int(entry.name) == os.getpid() or wanted not in (
-                entry.joinpath("environ").read_bytes().split(b"\0")
-            ):
-                continue
-            command = entry.joinpath("cmdline").read_bytes().replace(b"\0", b" ")
-        except OSError:  # gone, or not ours
-            continue
-        found[int(entry.name)] = command.decode(errors="replace").strip()
-    return found
 
 
 def warm_starts(home: Path) -> set[int]:

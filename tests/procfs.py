@@ -17,3 +17,20 @@ def open_files(pid: int) -> set[str]:
         with contextlib.suppress(FileNotFoundError):
             found.add(os.readlink(file))
     return found
+
+
+def processes_of(home: Path) -> dict[int, str]:
+    """Return the processes that were started with this JAXTRAIN_HOME: their ids and commands."""
+    wanted = os.fsencode(f"JAXTRAIN_HOME={home}")
+    found = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if int(entry.name) == os.getpid() or wanted not in (
+                entry.joinpath("environ").read_bytes().split(b"\0")
+            ):
+                continue
+            command = entry.joinpath("cmdline").read_bytes().replace(b"\0", b" ")
+        except OSError:  # gone, or not ours
+            continue
+        found[int(entry.name)] = command.decode(errors="replace").strip()
+    return found

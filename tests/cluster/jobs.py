@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import harness
-from conftest import processes_of
-from procfs import open_files
+from procfs import open_files, processes_of
 
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes import SECTIONS
 from jupyter_jax_trainer.jobdir.failure import Failure

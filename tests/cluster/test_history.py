@@ -58,7 +58,7 @@ def test_all_of_a_job_stays_when_its_trainjob_is_gone(place, namespace, store, m
     eventually(
         lambda: json.loads((store / "jobs/cut/state.json").read_text())["state"] == "Cancelled"
     )
-    assert not namespace.get("trainjobs,pods,secrets")["items"]
+    eventually(lambda: not namespace.get("trainjobs,pods,secrets")["items"], 60)
     said = (folder / "follower.log").read_text()
     assert "follows job past" in said and "INFO cut: Cancelled" in said
     assert "is done with job cut" in said

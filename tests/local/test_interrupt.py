@@ -9,8 +9,9 @@ from pathlib import Path
 
 import kernels
 import pytest
-from conftest import end_processes_of, processes_of, warm_starts
+from conftest import end_processes_of, warm_starts
 from harness import eventually
+from procfs import processes_of
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the kernel's client, not of this package
 
