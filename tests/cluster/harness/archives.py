@@ -21,6 +21,8 @@ from layout import run, say
 NOBODY = "65532:65532"
 CERTIFICATES = Path("/etc/ssl/certs")
 PIP_SETTINGS = Path("/etc/pip.conf")
+# buildah counts by it the layers that it builds upon.
+HISTORY = [{"created_by": "jupyter-jax-trainer"}]
 UNWANTED = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
 
 
@@ -60,6 +62,7 @@ def pack(target: Path, name: str, layer: Path, config: dict[str, Any]) -> None:
             "architecture": architecture,
             "config": config,
             "rootfs": {"type": "layers", "diff_ids": [f"sha256:{layer_sum}"]},
+            "history": HISTORY,
         }
     ).encode()
     description_name = f"{sha256(description).hexdigest()}.json"

@@ -166,7 +166,7 @@ def workers(kind: str, names: Mapping[str, str], debian: str = layout.DEBIAN) ->
     """
     folder = CACHE / "images"
     base_name = f"localhost/jupyter-jax-trainer-base:{debian}"
-    base_key = digest(debian, *layout.BASE_PACKAGES, *archives.UNWANTED)
+    base_key = digest(debian, *layout.BASE_PACKAGES, *archives.UNWANTED, str(archives.HISTORY))
     base = folder / f"base-{debian}-{base_key}.tar"
     if not base.exists():
         archives.of_debian(base, base_name, debian)
