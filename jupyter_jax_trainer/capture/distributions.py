@@ -123,8 +123,17 @@ class Installed:
 
     @property
     def is_own(self) -> bool:
-        """Whether it is from a folder or a repository, so that its version says little of it."""
-        return "dir_info" in self._direct_url or "vcs_info" in self._direct_url
+        """Whether it is from a folder or a repository, so that its version says little of it.
+
+        What conda has built is from a folder, too, of the machine that built it.
+        """
+        own = "dir_info" in self._direct_url or "vcs_info" in self._direct_url
+        return own and not self.is_from_conda
+
+    @property
+    def is_in_index(self) -> bool:
+        """Whether an index may have it: of a name that somebody has given, it has another one."""
+        return not self._direct_url or self.is_from_conda
 
     def provides(self, top: str) -> bool:
         """Return whether it seems to have a top-level module, where no RECORD says it."""

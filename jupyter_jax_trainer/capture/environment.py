@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from packaging.markers import Marker, default_environment
 from packaging.requirements import Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
-from packaging.utils import canonicalize_name
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
 from jupyter_jax_trainer.capture.distributions import (
@@ -28,7 +28,6 @@ from jupyter_jax_trainer.capture.imports import Imports
 from jupyter_jax_trainer.capture.packing import CannotPack, Platform, Wheel, pack
 from jupyter_jax_trainer.capture.room import Room
 from jupyter_jax_trainer.errors import CaptureError
-from jupyter_jax_trainer.messages import Text
 from jupyter_jax_trainer.messages import environment as say
 from jupyter_jax_trainer.text import joined, size
 
@@ -39,6 +38,9 @@ OF_IMAGE = re.compile(
 # The worker brings these itself, or what stands for them. Even `open` is IPython's in a notebook.
 _OF_WORKER = ("cloudpickle", "jupyter_jax_trainer", "IPython", "ipykernel")
 _MOST_SHRINKING = 8  # by compression; a matter of time, as packing tells the size
+# Fetches wheels of exact versions (normalized name → version) for a platform, by their file names;
+# `CannotPack` says why it can't.
+Index = Callable[[Mapping[str, str], Platform], Mapping[str, bytes]]
 # Of how many numbers of a version the difference matters to objects that are sent.
 _NUMBERS = {"jax": 2, "jaxlib": 2, "numpy": 1, "scipy": 2, "ml-dtypes": 2}
 
@@ -86,10 +88,12 @@ def gather(
     given: Mapping[str, str] | None = None,
     room: Room | None = None,
     own: Iterable[str] = (),
+    index: Index | None = None,
 ) -> Packed:
     """Pack what a job imports and its image lacks, in the versions that are installed here.
 
     Where objects of a package are sent, its version goes along, too, if the image has another one.
+    What can't be packed from its installed files is taken from an index.
 
     Parameters
     ----------
@@ -104,6 +108,8 @@ def gather(
     own
         The user's own modules that are sent, by their top-level names. Of their distributions the
         metadata goes along: many ask for their own version.
+    index
+        Fetches what can't be packed; None refuses it.
 
     Raises
     ------
@@ -115,12 +121,15 @@ def gather(
     needs.add(imports.certain, imports.objects)
     needs.check(needs.found)
     packed = Packed()
-    packed.wheels += _pack_all(list(needs.found.values()), image, room)
-    _add_possible(packed, imports, needs, room)
+    packed.wheels += _pack_all(list(needs.found.values()), image, room, index)
+    _add_possible(packed, imports, needs, room, index)
     for one in editable(own):
         if one.name not in given:
             with suppress(CannotPack):
                 packed.wheels.append(pack(one, image.platform))
+    fetched = [f"{wheel.name} {wheel.version}" for wheel in packed.wheels if wheel.is_fetched]
+    if fetched:
+        packed.notes.append(say.FROM_INDEX(packages=joined(fetched)))
     packed.notes += _differences(imports.objects, image)
     for wheel in packed.wheels:
         if wheel.left_out:
@@ -129,7 +138,9 @@ def gather(
     return packed
 
 
-def _add_possible(packed: Packed, imports: Imports, needs: _Needs, room: Room) -> None:
+def _add_possible(
+    packed: Packed, imports: Imports, needs: _Needs, room: Room, index: Index | None
+) -> None:
     """Pack what may be imported, each with what it needs, if it can go."""
     for name in sorted(imports.possible - imports.certain):
         more = needs.copy()
@@ -139,43 +150,102 @@ def _add_possible(packed: Packed, imports: Imports, needs: _Needs, room: Room) -
             continue
         try:
             more.check(more.found)
-            packed.wheels += _pack_all(new, needs.image, room.without(packed.total))
+            packed.wheels += _pack_all(new, needs.image, room.without(packed.total), index)
             needs = more
         except CaptureError as error:
             problem = error.message.rstrip(".")
             packed.notes.append(say.NOT_SENT(package=_named(new[0]), problem=problem))
 
 
-def _pack_all(found: Sequence[Installed], image: Image, room: Room) -> list[Wheel]:
+def _pack_all(
+    found: Sequence[Installed], image: Image, room: Room, index: Index | None
+) -> list[Wheel]:
     """Pack distributions; `CaptureError` says what can't be packed, or that all is too large."""
     if not room.fits(sum(one.size for one in found) / _MOST_SHRINKING):
         raise _too_large(found, room)
-    wheels: list[Wheel] = []
-    problems: dict[str, Text] = {}
+    wheels: dict[str, Wheel] = {}
+    problems: dict[str, CannotPack] = {}
     for one in found:
         try:
-            wheels.append(_packed(one, image))
+            wheels[one.name] = _packed(one, image)
         except CannotPack as error:
-            option = f"--package {_named(one, '==')}"
-            problems[option] = say.ONE_PROBLEM(package=_named(one), problem=error)
-        if not room.fits(sum(len(wheel.data) for wheel in wheels)):
+            problems[one.name] = error
+        if not room.fits(sum(len(wheel.data) for wheel in wheels.values())):
             raise _too_large(found, room)
-    if problems:
-        raise CaptureError(
-            say.CANNOT_PACK(problems="; ".join(problems.values()), options=" ".join(problems))
-        )
-    return wheels
+    wanted = [one for one in found if one.name in problems]
+    if wanted and (index is None or not all(_may_fetch(one, image) for one in wanted)):
+        raise _unpacked(wanted, problems)
+    if wanted and index is not None:
+        try:
+            wheels |= _fetch(wanted, image, index)
+        except CannotPack as answer:
+            raise _unpacked(wanted, problems, answer) from None
+        if not room.fits(sum(len(wheel.data) for wheel in wheels.values())):
+            raise _too_large(found, room)
+    return [wheels[one.name] for one in found]
+
+
+def _unpacked(
+    wanted: Sequence[Installed],
+    problems: Mapping[str, CannotPack],
+    answer: CannotPack | None = None,
+) -> CaptureError:
+    """Say what can't be packed, and with the answer of an index that this does not have it."""
+    said = [say.ONE_PROBLEM(package=_named(one), problem=problems[one.name]) for one in wanted]
+    listed = "; ".join(said)
+    if answer is None:
+        options = " ".join(f"--package {_named(one, '==')}" for one in wanted)
+        return CaptureError(say.CANNOT_PACK(problems=listed, options=options))
+    options = " ".join(f"--package {one.name}" for one in wanted)
+    return CaptureError(say.NOT_IN_INDEX(problems=listed, answer=answer, options=options))
 
 
 def _packed(one: Installed, image: Image) -> Wheel:
-    wanted = one.requires_python
-    if wanted and image.platform.python is not None:
-        try:
-            if not SpecifierSet(wanted).contains(f"{image.platform.python}.99", prereleases=True):
-                raise CannotPack(say.OTHER_PYTHON(wanted=wanted, python=image.platform.python))
-        except InvalidSpecifier:
-            pass
+    if not _runs_on(one, image.platform.python):
+        wanted, python = one.requires_python, image.platform.python
+        raise CannotPack(say.OTHER_PYTHON(wanted=wanted, python=python))
     return pack(one, image.platform)
+
+
+def _runs_on(one: Installed, python: str | None) -> bool:
+    """Return whether a distribution is for a version of Python, as far as that is known."""
+    if not one.requires_python or python is None:
+        return True
+    try:
+        return SpecifierSet(one.requires_python).contains(f"{python}.99", prereleases=True)
+    except InvalidSpecifier:
+        return True
+
+
+def _may_fetch(one: Installed, image: Image) -> bool:
+    return one.is_in_index and _runs_on(one, image.platform.python)
+
+
+def _fetch(wanted: Sequence[Installed], image: Image, index: Index) -> dict[str, Wheel]:
+    """Take wheels from an index, in the versions that are installed here.
+
+    Raises
+    ------
+    CannotPack
+        It does not have all of them.
+    """
+    versions = {one.name: one.version for one in wanted}
+    found: dict[str, Wheel] = {}
+    for file, data in index(versions, image.platform).items():
+        try:
+            name, _, _, tags = parse_wheel_filename(file)
+        except InvalidWheelFilename:
+            continue
+        if name in versions:
+            if not any(map(image.platform.takes, tags)):
+                raise CannotPack(say.WRONG_WHEEL(file=file))
+            found[name] = Wheel(
+                name=name, version=versions[name], file=file, data=data, is_fetched=True
+            )
+    for one in wanted:
+        if one.name not in found:
+            raise CannotPack(say.NO_WHEEL(package=_named(one)))
+    return found
 
 
 class _Needs:

@@ -84,13 +84,16 @@ class Wheel:
     left_out
         Files that stay here, though they are in its folder: ``.pth`` files, which Python would
         run at each start.
+    is_fetched
+        It is from an index, and not from the installed files.
     """
 
     name: str
     version: str
     file: str
     data: bytes
-    left_out: Sequence[str]
+    left_out: Sequence[str] = ()
+    is_fetched: bool = False
 
 
 def pack(one: Installed, platform: Platform) -> Wheel:

@@ -8,9 +8,11 @@ import hashlib
 import importlib
 import io
 import json
+import os
 import re
 import subprocess
 import sys
+import time
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ from apiscene import RUNTIMES, runtime, submission_scene
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jupyter_jax_trainer import api
+from jupyter_jax_trainer import api, timeouts
 from jupyter_jax_trainer.backends.kubernetes.api.objects import TrainingRuntime
 from jupyter_jax_trainer.backends.kubernetes.submit import images, manifests, runtimes, wheels
 from jupyter_jax_trainer.bundle import write_bundle
@@ -440,6 +442,143 @@ def test_one_for_another_python_is_refused(site):
     site.install("stuff", more="Requires-Python: >=3.10")
     assert named(gather("import stuff")) == ["stuff 1.0"]
     assert "3.9" in refused("import stuff", image("3.9")).message
+
+
+# ---- what comes from an index
+
+ELSEWHERE = f"cp{CP}-cp{CP}-macosx_11_0_arm64"
+FITS = f"cp{CP}-cp{CP}-manylinux_2_28_x86_64"
+
+
+@pytest.fixture
+def index(tmp_path, monkeypatch):
+    """Have a folder be the only index of pip; the function that is returned puts a wheel there."""
+    folder = tmp_path / "index"
+    folder.mkdir()
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+
+    def offer(name: str, version: str = "1.0", tag: str = FITS, more: str = "") -> Path:
+        info = f"{name}-{version}.dist-info"
+        path = folder / f"{name}-{version}-{tag}.whl"
+        with zipfile.ZipFile(path, "w") as file:
+            file.writestr(f"{name}/__init__.py", f"word = '{name} {version} of the index'\n")
+            meta = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{more}"
+            file.writestr(f"{info}/METADATA", meta)
+            file.writestr(f"{info}/WHEEL", f"Wheel-Version: 1.0\nTag: {tag}\n")
+            file.writestr(f"{info}/RECORD", "")
+        return path
+
+    return offer
+
+
+def compiled(site: Site, name: str = "stuff", tag: str = ELSEWHERE, **more: Any) -> None:
+    site.install(name, files={f"{name}/__init__.py": "", f"{name}/{SO}": b"\x7f"}, tag=tag, **more)
+
+
+def test_what_cannot_be_packed_comes_from_the_index(site, index, tmp_path):
+    compiled(site)
+    site.install("plain", "1.0", "silent")
+    site.install("silent", record=False)
+    compiled(site, "built", FITS, meta={"INSTALLER": "conda", "direct_url.json": OF_FEEDSTOCK})
+    index("stuff", "2.0")
+    index("stuff", more="Requires-Dist: nowhere\n")
+    index("stuff", tag=f"cp{CP}-cp{CP}-manylinux_2_37_x86_64")
+    index("silent", tag="py3-none-any")
+    index("built", tag=f"cp{CP}-cp{CP}-manylinux2014_x86_64")
+    packed = gather("import built, stuff, plain", index=wheels.Index())
+    assert named(packed) == ["built 1.0", "plain 1.0", "stuff 1.0", "silent 1.0"]
+    assert [wheel.is_fetched for wheel in packed.wheels] == [True, False, True, True]
+    (note,) = packed.notes
+    assert note.id == "environment.from-index" and "built 1.0, stuff 1.0 and silent 1.0" in note
+    program = "import built, silent, stuff\n"
+    program += "print(json.dumps([built.word, silent.word, stuff.word]))"
+    assert in_pod(packed, program, tmp_path) == [
+        f"{name} 1.0 of the index" for name in ("built", "silent", "stuff")
+    ]
+
+
+def test_an_index_is_asked_for_the_image_and_for_nothing_that_it_has(site, index):
+    compiled(site)
+    index("stuff", tag="cp39-cp39-manylinux_2_17_x86_64")
+    index("stuff", tag=f"cp{CP}-cp{CP}-manylinux_2_17_x86_64")
+    (wheel,) = gather("import stuff", image("3.9"), index=wheels.Index()).wheels
+    assert "cp39" in wheel.file
+    assert gather("import stuff", image(stuff="1.0"), index=refuse).wheels == []
+
+
+def refuse(pins: Any, platform: Any) -> Any:
+    raise AssertionError(f"asked for {pins}")
+
+
+def test_what_the_index_does_not_have_is_refused_before_anything_starts(site, index):
+    compiled(site)
+    index("stuff", "2.0")
+    index("stuff", tag=f"cp{CP}-cp{CP}-manylinux_2_37_x86_64")
+    error = refused("import stuff", index=wheels.Index())
+    assert error.id == "environment.not-in-index"
+    assert "macosx" in error.message and "stuff==1.0" in error.message
+    assert "--package stuff," in str(error.hint)
+    # Where it may not be imported at all, the job starts.
+    (note,) = gather("def f():\n    import stuff", index=wheels.Index()).notes
+    assert note.id == "environment.not-sent"
+    index("stuff")
+    packed = gather("def f():\n    import stuff", index=wheels.Index())
+    assert named(packed) == ["stuff 1.0"]
+    assert refused("import stuff", index=wheels.Index(), room=Room(10)).id.endswith("too-large")
+
+
+OF_FEEDSTOCK = json.dumps({"url": "file:///home/conda/feedstock_root/x", "dir_info": {}})
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        {"url": "file:///home/me/stuff", "dir_info": {}},
+        {"url": "https://x/y", "vcs_info": {"vcs": "git", "commit_id": "1"}},
+        {"url": "file:///home/me/stuff.whl", "archive_info": {}},
+    ],
+)
+def test_of_what_is_from_elsewhere_an_index_has_another_one(site, source):
+    compiled(site, meta={"direct_url.json": json.dumps(source)})
+    assert "--package stuff==1.0" in str(refused("import stuff", index=refuse).hint)
+
+
+def test_an_index_is_not_asked_for_what_another_python_needs(site):
+    site.install("stuff", more="Requires-Python: >=3.10", record=False)
+    assert "3.9" in refused("import stuff", image("3.9"), index=refuse).message
+
+
+def test_what_conda_has_built_is_not_the_users_own(site):
+    site.install("stuff", meta={"INSTALLER": "conda", "direct_url.json": OF_FEEDSTOCK})
+    assert gather("import stuff", image(stuff="1.0")).wheels == []
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {},
+        {"stuff.whl": b""},
+        {f"other-1.0-{FITS}.whl": b""},
+        {f"stuff-1.0-{ELSEWHERE}.whl": b""},
+    ],
+)
+def test_another_file_than_what_was_asked_for_does_not_go(site, answer):
+    compiled(site)
+    assert refused("import stuff", index=lambda *_: answer).id == "environment.not-in-index"
+
+
+def test_an_index_that_does_not_answer_costs_its_time_once(site, monkeypatch):
+    for name in ("one", "two", "three"):
+        compiled(site, name)
+    monkeypatch.setattr(wheels, "_PIP", [sys.executable, "-c", "import time; time.sleep(30)"])
+    monkeypatch.setenv(timeouts.PIP.variable, "0.3")
+    began = time.monotonic()
+    code = "def f():\n    import one, two, three"
+    notes = gather(code, index=wheels.Index()).notes
+    assert [note.id for note in notes] == ["environment.not-sent"] * 3
+    assert time.monotonic() - began < 3
 
 
 # ---- what must not break

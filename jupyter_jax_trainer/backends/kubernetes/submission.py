@@ -203,7 +203,7 @@ class KubernetesSubmission:
         given = wheels.named([*self.wheels, *spec.package])
         capture.imports.follow(capture.modules)
         own = {path.partition("/")[0].removesuffix(".py") for path in capture.modules}
-        packed = environment.gather(capture.imports, self._image, given, room, own)
+        packed = environment.gather(capture.imports, self._image, given, room, own, wheels.Index())
         self.wheels = {**self.wheels, **{wheel.file: wheel.data for wheel in packed.wheels}}
         capture.sent += [
             Sent(wheel.name, "package", wheel.version, len(wheel.data)) for wheel in packed.wheels
