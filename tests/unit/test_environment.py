@@ -10,6 +10,7 @@ import io
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -26,7 +27,7 @@ from jupyter_jax_trainer import api, timeouts
 from jupyter_jax_trainer.backends.kubernetes.api.objects import TrainingRuntime
 from jupyter_jax_trainer.backends.kubernetes.submit import images, manifests, runtimes, wheels
 from jupyter_jax_trainer.bundle import write_bundle
-from jupyter_jax_trainer.capture import Capture, capture_cell, environment
+from jupyter_jax_trainer.capture import Capture, capture_cell, environment, packing
 from jupyter_jax_trainer.capture.environment import Image
 from jupyter_jax_trainer.capture.imports import Imports
 from jupyter_jax_trainer.capture.packing import Platform
@@ -442,6 +443,70 @@ def test_one_for_another_python_is_refused(site):
     site.install("stuff", more="Requires-Python: >=3.10")
     assert named(gather("import stuff")) == ["stuff 1.0"]
     assert "3.9" in refused("import stuff", image("3.9")).message
+
+
+# ---- what is remembered from one submission to the next
+
+
+@pytest.fixture
+def reads(site, monkeypatch):
+    """Names of the files of the folder that are read, RECORD for one."""
+    names: list[str] = []
+    original = Path.read_text
+
+    def read(path: Path, *arguments: Any, **more: Any) -> str:
+        if path.is_relative_to(site.path):
+            names.append(path.name)
+        return original(path, *arguments, **more)
+
+    monkeypatch.setattr(Path, "read_text", read)
+    return names
+
+
+def test_records_and_metadata_are_read_once_as_long_as_they_are_the_same(site, reads, monkeypatch):
+    site.install("stuff", "1.0", "helper", files={"other.py": "", "stuff_b.py": ""})
+    for name in ("helper", *(f"a{number}" for number in range(20))):
+        site.install(name)
+    first = gather("import other, stuff_b")
+    assert named(first) == ["stuff 1.0", "helper 1.0"]
+    assert reads.count("RECORD") > 20 and reads.count("METADATA") >= 2
+    reads.clear()
+    monkeypatch.setattr(packing, "_compressed", lambda members: pytest.fail("packed anew"))
+    assert [w.data for w in gather("import other, stuff_b").wheels] == [
+        w.data for w in first.wheels
+    ]
+    assert not {"RECORD", "METADATA"} & set(reads)
+
+
+def test_what_is_installed_anew_is_read_anew(site):
+    site.install("stuff", "1.0", files={"stuff.py": "x = 1"})
+    assert "stuff.py" in members(gather("import stuff").wheels[0])
+    (site.path / "stuff.py").write_text("x = 2")
+    with zipfile.ZipFile(io.BytesIO(gather("import stuff").wheels[0].data)) as file:
+        assert file.read("stuff.py") == b"x = 2", "a changed file is sent as it is now"
+    shutil.rmtree(site.path / "stuff-1.0.dist-info")
+    site.install("stuff", "1.0", "helper", files={"stuff.py": "x = 1", "stuff_b.py": ""})
+    site.install("helper")
+    packed = gather("import stuff, stuff_b")
+    assert named(packed) == ["stuff 1.0", "helper 1.0"]
+    assert "stuff_b.py" in members(packed.wheels[0])
+    shutil.rmtree(site.path / "stuff-1.0.dist-info")
+    site.install("another", files={"stuff_b.py": ""})
+    assert named(gather("import stuff_b")) == ["another 1.0"]
+
+
+def test_packed_wheels_are_kept_within_bounds(site, monkeypatch):
+    monkeypatch.setattr(packing, "_ZIPPED", {})
+    for name in ("one", "two", "three"):
+        site.install(name)
+    sizes = [len(gather(f"import {name}").wheels[0].data) for name in ("one", "two", "three")]
+    assert len(packing._ZIPPED) == 3
+    monkeypatch.setattr(packing, "_MOST_KEPT", sum(sizes) - 1)
+    gather("import one")  # used last
+    assert gather("import one").wheels[0].data in packing._ZIPPED.values()
+    assert len(packing._ZIPPED) == 2
+    monkeypatch.setattr(packing, "_MOST_KEPT", 0)
+    assert len(gather("import one").wheels) == 1 and packing._ZIPPED == {}
 
 
 # ---- what comes from an index
