@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import time
 from collections.abc import Iterator
@@ -32,6 +33,7 @@ from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.state import ErrorRecord, new_rank
 from jupyter_jax_trainer.messages import follow as follow_words
 from jupyter_jax_trainer.options.spec import JobSpec, parse_cell_line
+from jupyter_jax_trainer.worker import exceptions
 from jupyter_jax_trainer.worker.pod.frames import encode
 
 UID = "ab" * 16
@@ -406,27 +408,74 @@ def test_a_pod_that_says_itself_why_it_did_not_start_is_told_by_its_exit_code(
     assert (failure.kind, failure.message == said) == (kind, kind == "start")
 
 
+def error_of(**fields: Any) -> ErrorRecord:
+    return {
+        "type": "ModuleNotFoundError",
+        "message": "",
+        "traceback": "",
+        "cell_line": 2,
+        "secondary": False,
+        "hint": None,
+        **fields,  # type: ignore[typeddict-item]
+    }
+
+
+def hint_for(directory: JobDir, error: ErrorRecord) -> str | None:
+    ends = [RankEnd(rank=0, exit=1, error=error)]
+    return failure_of(directory, ends, {}, Verdict(state="Failed"), ()).hint
+
+
 @pytest.mark.parametrize(
     ("module", "package"),
     [
-        ("yaml.nodes", "PyYAML"),  # not called like its module
+        ("yaml.nodes", "pyyaml"),  # not called like its module
         ("hypothesis", "hypothesis"),
         ("no_such_module", "no_such_module"),
         ("../x", None),
     ],
 )
 def test_a_missing_module_is_told_by_the_package_that_has_it_here(directory, module, package):
-    error: ErrorRecord = {
-        "type": "ModuleNotFoundError",
-        "message": f"No module named '{module}'",
-        "traceback": "",
-        "cell_line": 2,
-        "secondary": False,
-        "hint": None,
-    }
-    ends = [RankEnd(rank=0, exit=1, error=error)]
-    failure = failure_of(directory, ends, {}, Verdict(state="Failed"), ())
-    assert failure.hint == (package and follow_words.NO_MODULE(package=package))
+    words = f"No module named '{module}'"
+    expected = package and follow_words.NO_MODULE(package=package)
+    assert hint_for(directory, error_of(message=words)) == expected
+    # A library may raise another error from it.
+    traceback = f"ModuleNotFoundError: {words}\n\nThe above …\n\nImportError: Use pip or conda"
+    error = error_of(type="ImportError", message="Use pip or conda", traceback=traceback)
+    assert hint_for(directory, error) == expected
+    assert hint_for(directory, {**error, "type": "ValueError"}) is None
+
+
+def test_of_a_namespace_the_part_is_named_that_has_the_module(directory, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path / "lib" / "site-packages")
+    for part in ("one", "two"):
+        for file, text in {
+            f"space/{part}/__init__.py": "",
+            f"space_{part}-1.0.dist-info/METADATA": f"Name: space-{part}\nVersion: 1.0\n",
+            f"space_{part}-1.0.dist-info/RECORD": f"space/{part}/__init__.py,,\n",
+        }.items():
+            path = tmp_path / "lib" / "site-packages" / file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+    hint = hint_for(directory, error_of(message="No module named 'space.two'"))
+    assert hint == follow_words.NO_MODULE(package="space-two")
+
+
+def test_an_own_module_that_nothing_imports_by_name_is_no_package(directory, tmp_path):
+    (tmp_path / "helpers.py").touch()
+    files.write_json(
+        directory.manifest, {**directory.read_manifest(), "origin": {"cwd": str(tmp_path)}}
+    )
+    hint = hint_for(directory, error_of(message="No module named 'helpers'"))
+    assert hint == follow_words.OWN_MODULE_NOT_SENT(module="helpers")
+
+
+def test_an_import_of_a_computed_name_fails_as_one_that_is_written(directory):
+    """As the worker describes it."""
+    try:
+        importlib.import_module("no_such_" + "module.of_it")
+    except ImportError as error:
+        record = exceptions.describe(error, "<Cell>", {})
+    assert hint_for(directory, record) == follow_words.NO_MODULE(package="no_such_module")
 
 
 @pytest.mark.parametrize(
