@@ -117,29 +117,38 @@ def gather(
         Something can't be packed, is too large, or doesn't fit what the image has.
     """
     given, room = given or {}, room or Room()
-    needs = _Needs(image, given)
+    needs = Needs(image, given)
     needs.add(imports.certain, imports.objects)
     needs.check(needs.found)
-    packed = Packed()
-    packed.wheels += _pack_all(list(needs.found.values()), image, room, index)
-    _add_possible(packed, imports, needs, room, index)
+    found = Packed()
+    found.wheels += _pack_all(list(needs.found.values()), image, room, index)
+    _add_possible(found, imports, needs, room, index)
+    found.wheels += own_metadata(own, given, image.platform)
+    fetched = [f"{wheel.name} {wheel.version}" for wheel in found.wheels if wheel.is_fetched]
+    if fetched:
+        found.notes.append(say.FROM_INDEX(packages=joined(fetched)))
+    found.notes += _differences(imports.objects, image)
+    found.notes += left_out(found.wheels)
+    return found
+
+
+def own_metadata(own: Iterable[str], given: Collection[str], platform: Platform) -> Iterator[Wheel]:
+    """Pack the metadata of the distributions that have own modules, but for those given."""
     for one in editable(own):
         if one.name not in given:
             with suppress(CannotPack):
-                packed.wheels.append(pack(one, image.platform))
-    fetched = [f"{wheel.name} {wheel.version}" for wheel in packed.wheels if wheel.is_fetched]
-    if fetched:
-        packed.notes.append(say.FROM_INDEX(packages=joined(fetched)))
-    packed.notes += _differences(imports.objects, image)
-    for wheel in packed.wheels:
+                yield pack(one, platform)
+
+
+def left_out(wheels: Iterable[Wheel]) -> Iterator[str]:
+    """Say which files of what goes along stay here."""
+    for wheel in wheels:
         if wheel.left_out:
-            files = joined(wheel.left_out)
-            packed.notes.append(say.PTH_LEFT_OUT(package=wheel.name, files=files))
-    return packed
+            yield say.PTH_LEFT_OUT(package=wheel.name, files=joined(wheel.left_out))
 
 
 def _add_possible(
-    packed: Packed, imports: Imports, needs: _Needs, room: Room, index: Index | None
+    found: Packed, imports: Imports, needs: Needs, room: Room, index: Index | None
 ) -> None:
     """Pack what may be imported, each with what it needs, if it can go."""
     for name in sorted(imports.possible - imports.certain):
@@ -150,11 +159,11 @@ def _add_possible(
             continue
         try:
             more.check(more.found)
-            packed.wheels += _pack_all(new, needs.image, room.without(packed.total), index)
+            found.wheels += _pack_all(new, needs.image, room.without(found.total), index)
             needs = more
         except CaptureError as error:
             problem = error.message.rstrip(".")
-            packed.notes.append(say.NOT_SENT(package=_named(new[0]), problem=problem))
+            found.notes.append(say.NOT_SENT(package=named(new[0]), problem=problem))
 
 
 def _pack_all(
@@ -167,7 +176,7 @@ def _pack_all(
     problems: dict[str, CannotPack] = {}
     for one in found:
         try:
-            wheels[one.name] = _packed(one, image)
+            wheels[one.name] = packed(one, image.platform)
         except CannotPack as error:
             problems[one.name] = error
         if not room.fits(sum(len(wheel.data) for wheel in wheels.values())):
@@ -191,20 +200,21 @@ def _unpacked(
     answer: CannotPack | None = None,
 ) -> CaptureError:
     """Say what can't be packed, and with the answer of an index that this does not have it."""
-    said = [say.ONE_PROBLEM(package=_named(one), problem=problems[one.name]) for one in wanted]
+    said = [say.ONE_PROBLEM(package=named(one), problem=problems[one.name]) for one in wanted]
     listed = "; ".join(said)
     if answer is None:
-        options = " ".join(f"--package {_named(one, '==')}" for one in wanted)
+        options = " ".join(f"--package {named(one, '==')}" for one in wanted)
         return CaptureError(say.CANNOT_PACK(problems=listed, options=options))
     options = " ".join(f"--package {one.name}" for one in wanted)
     return CaptureError(say.NOT_IN_INDEX(problems=listed, answer=answer, options=options))
 
 
-def _packed(one: Installed, image: Image) -> Wheel:
-    if not _runs_on(one, image.platform.python):
-        wanted, python = one.requires_python, image.platform.python
+def packed(one: Installed, platform: Platform) -> Wheel:
+    """Pack a distribution for a platform; `CannotPack` also where it is for another Python."""
+    if not _runs_on(one, platform.python):
+        wanted, python = one.requires_python, platform.python
         raise CannotPack(say.OTHER_PYTHON(wanted=wanted, python=python))
-    return pack(one, image.platform)
+    return pack(one, platform)
 
 
 def _runs_on(one: Installed, python: str | None) -> bool:
@@ -244,11 +254,11 @@ def _fetch(wanted: Sequence[Installed], image: Image, index: Index) -> dict[str,
             )
     for one in wanted:
         if one.name not in found:
-            raise CannotPack(say.NO_WHEEL(package=_named(one)))
+            raise CannotPack(say.NO_WHEEL(package=named(one)))
     return found
 
 
-class _Needs:
+class Needs:
     """Works out which distributions have to go along.
 
     Attributes
@@ -263,16 +273,16 @@ class _Needs:
         self._markers = markers(image.platform)
         self._seen: set[tuple[str, frozenset[str]]] = set()
 
-    def copy(self) -> _Needs:
+    def copy(self) -> Needs:
         """Return the same, to add more to it."""
-        other = _Needs(self.image, self._given)
+        other = Needs(self.image, self._given)
         other.found = dict(self.found)
         return other
 
     def add(self, names: Iterable[str], objects: Iterable[str]) -> None:
         """Add what has the modules of some names, and what that needs."""
-        sent = set(by_modules(_elsewhere(objects)))
-        roots = by_modules(_elsewhere(names))
+        sent = set(by_modules(elsewhere(objects)))
+        roots = by_modules(elsewhere(names))
         for one in roots.values():
             if self._is_free(one.name) and self._lacks(one, strict=one.name in sent):
                 self.found[one.name] = one
@@ -296,7 +306,7 @@ class _Needs:
                     continue
                 here = by_name(name)
                 if here is None or not same_version(here.version, got):
-                    package, needed = _named(one), _shown(wanted)
+                    package, needed = named(one), _shown(wanted)
                     raise CaptureError(
                         say.NEEDS_ANOTHER(package=package, needed=needed, other=name, there=got)
                     )
@@ -368,8 +378,8 @@ class _Needs:
         return one.is_own or (strict and not same_version(one.version, there))
 
 
-def _elsewhere(names: Iterable[str]) -> list[str]:
-    """Leave out what the worker brings."""
+def elsewhere(names: Iterable[str]) -> list[str]:
+    """Leave out modules that the worker brings."""
     return [name for name in names if name.partition(".")[0] not in _OF_WORKER]
 
 
@@ -401,7 +411,7 @@ def allows(wanted: Requirement, version: str) -> bool:
 
 def _differences(objects: Iterable[str], image: Image) -> Iterator[str]:
     """Say where objects are sent of what the image has in a version that may not read them."""
-    for name, one in by_modules(_elsewhere(objects)).items():
+    for name, one in by_modules(elsewhere(objects)).items():
         there, most = image.distributions.get(name), _NUMBERS.get(name)
         if there is None or most is None:
             continue
@@ -415,11 +425,12 @@ def _differences(objects: Iterable[str], image: Image) -> Iterator[str]:
 
 def _too_large(found: Iterable[Installed], room: Room) -> CaptureError:
     by_size = sorted(found, key=lambda one: -one.size)
-    packages = joined([f"{_named(one)} ({size(one.size)})" for one in by_size], most=4)
+    packages = joined([f"{named(one)} ({size(one.size)})" for one in by_size], most=4)
     return CaptureError(say.TOO_LARGE(packages=packages, most=size(max(0, room.most or 0))))
 
 
-def _named(one: Installed, between: str = " ") -> str:
+def named(one: Installed, between: str = " ") -> str:
+    """Return a distribution's name and version."""
     return f"{one.name}{between}{one.version}"
 
 

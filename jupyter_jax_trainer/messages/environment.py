@@ -49,6 +49,11 @@ BREAKS = Message(
 NOT_SENT = Message(
     "{package}, which the job may import, is not in the image and is not sent: {problem}."
 )
+NOT_OFFERED = Message("Not sent, so that the image has to have them: {problems}.")
+EXCEEDS = Message(
+    "takes {size}, and of an unknown image only {most} in all are sent without --allow-large"
+)
+NO_ROOM = Message("does not fit into the job's Secrets ({size})")
 PTH_LEFT_OUT = Message(
     "Not sent with {package}, because Python would run it at each start: {files}."
 )

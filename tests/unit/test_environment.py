@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import base64
 import hashlib
 import importlib
 import io
@@ -19,9 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sites
 from apiscene import RUNTIMES, runtime, submission_scene
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sites import Site
 
 from jupyter_jax_trainer import api, timeouts
 from jupyter_jax_trainer.backends.kubernetes.api.objects import TrainingRuntime
@@ -42,61 +43,10 @@ CP = HERE.replace(".", "")
 SO = "stuff.abi3.so"
 
 
-class Site:
-    """A folder of installed distributions that Python imports from."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        path.mkdir(parents=True)
-
-    def install(
-        self,
-        name: str,
-        version: str = "1.0",
-        *requires: str,
-        files: dict[str, str | bytes] | None = None,
-        tag: str | None = "py3-none-any",
-        record: bool = True,
-        meta: dict[str, str] | None = None,
-        more: str = "",
-        entry: str | None = None,
-    ) -> None:
-        """Install a distribution as pip does; `entry` are lines of its metadata."""
-        module = name.replace("-", "_")
-        given = (
-            {f"{module}/__init__.py": f"word = '{name} {version}'\n"} if files is None else files
-        )
-        info = f"{module}-{version}.dist-info"
-        lines = [f"Requires-Dist: {line}" for line in requires] + ([more] if more else [])
-        text = "\n".join(["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}", *lines])
-        all_files: dict[str, str | bytes] = {**given, f"{info}/METADATA": f"{text}\n"}
-        if tag is not None:
-            all_files[f"{info}/WHEEL"] = f"Wheel-Version: 1.0\nTag: {tag}\n"
-        if entry is not None:
-            all_files[f"{info}/entry_points.txt"] = entry
-        all_files |= {f"{info}/{key}": value for key, value in (meta or {}).items()}
-        rows = []
-        for file, content in all_files.items():
-            data = content.encode() if isinstance(content, str) else content
-            path = self.path / file
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(data)
-            digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip("=")
-            quoted = f'"{file}"' if "," in file else file
-            rows.append(f"{quoted},sha256={digest},{len(data)}\n")
-        if record:
-            (self.path / info / "RECORD").write_text("".join(rows) + f"{info}/RECORD,,\n")
-        importlib.invalidate_caches()
-
-
 @pytest.fixture
-def site(tmp_path, monkeypatch):
-    found = Site(tmp_path / "lib" / "site-packages")
-    monkeypatch.syspath_prepend(found.path)
-    before = set(sys.modules)
-    yield found
-    for name in set(sys.modules) - before:
-        del sys.modules[name]
+def site(tmp_path):
+    with sites.on_path(tmp_path / "lib" / "site-packages") as found:
+        yield found
 
 
 def image(python: str | None = HERE, **distributions: str) -> Image:
@@ -857,11 +807,10 @@ def test_a_dry_run_and_the_card_show_what_goes_along(scene, site):
     assert (
         text.startswith("stuff 1.2 and 1 more (") and text.endswith(", x int 9 B") and total > 400
     )
-    for line in ("--no-packages", "--image jax:2"):
+    for line in ("--no-packages", "--image jax:2 --no-packages"):
         capture, shown = submitted(line)
         assert capture.sent == [] and "stuff" not in shown
-    scene.answers[RUNTIMES] = {"items": [runtime()]}
-    assert submitted()[0].sent == []
+        assert capture.offers is None
 
 
 def test_what_does_not_fit_is_refused_before_anything_starts(scene, site, monkeypatch):

@@ -25,7 +25,7 @@ from jupyter_jax_trainer.backends.kubernetes.follow import steering
 from jupyter_jax_trainer.backends.kubernetes.follow.ending import failure_of
 from jupyter_jax_trainer.backends.kubernetes.follow.followed import Followed
 from jupyter_jax_trainer.backends.kubernetes.logs import messages
-from jupyter_jax_trainer.backends.kubernetes.submit import payload, trainjob
+from jupyter_jax_trainer.backends.kubernetes.submit import images, payload, trainjob
 from jupyter_jax_trainer.capture.files import gather
 from jupyter_jax_trainer.jobdir import files
 from jupyter_jax_trainer.jobdir.failure import RankEnd
@@ -280,6 +280,55 @@ def linked(store: Store, trainjob_uid: str = "t") -> None:
     store.put(ADDED, objects.Job({"metadata": job}))
     owner = {"uid": "s", "ownerReferences": owned("TrainJob", trainjob_uid)}
     store.lineage.note_job_set("s", objects.JobSet({"metadata": owner}))
+
+
+IMAGE = {
+    "kind": "image",
+    "python": "3.11",
+    "glibc": "2.36",
+    "machine": images.machine(),
+    "distributions": {"stuff": "1.0", "odd": 3},
+}
+
+
+def test_what_the_first_rank_says_of_its_image_is_remembered(directory, scene):
+    store = with_trainjob()
+    linked(store)
+    followed = follow(directory, scene)
+    for rank in (1, 0):
+        followed.ranks.take(rank, messages.read({**IMAGE, "python": f"3.1{1 + rank}"}), 0)
+    named = f"registry.example/jax@sha256:{'ab' * 32}"
+    shown = pod(owned("Job", "j"))
+    store.put(ADDED, objects.Pod(shown))
+    followed.update(store)
+    assert images.remembered(named) is None, "the pod does not say yet which image it is"
+    shown["status"]["containerStatuses"][0]["imageID"] = named
+    store.put(ADDED, objects.Pod(shown))
+    followed.update(store)
+    found = images.remembered(named)
+    assert found is not None and found.distributions == {"stuff": "1.0"}
+    assert found.platform.python == "3.11"
+
+
+def test_what_others_jobs_say_of_an_image_is_not_remembered(directory, scene):
+    store = with_trainjob()
+    linked(store)
+    files.write_json(directory.manifest, {**directory.read_manifest(), "origin": {"attached": 1.0}})
+    followed = follow(directory, scene)
+    followed.ranks.take(0, messages.read(IMAGE), 0)
+    shown = pod(owned("Job", "j"))
+    named = f"jax@sha256:{'ab' * 32}"
+    shown["status"]["containerStatuses"][0]["imageID"] = named
+    store.put(ADDED, objects.Pod(shown))
+    followed.update(store)
+    assert followed.ranks.image is None and images.remembered(named) is None
+
+
+@pytest.mark.parametrize(
+    "change", [{"python": 3}, {"distributions": []}, {"glibc": None}, {"machine": {}}]
+)
+def test_an_odd_word_of_an_image_is_left_out(change):
+    assert isinstance(messages.read({**IMAGE, **change}), messages.Odd)
 
 
 def test_what_the_job_s_own_pod_says_counts(directory, spoken):
