@@ -314,6 +314,14 @@ def test_an_image_is_remembered_by_its_digest(home):
     assert images.digest_of("team/jax:2") is None
 
 
+@pytest.mark.parametrize("reported", [f"jax@sha256:{'cd' * 32}", f"sha256:{'ef' * 32}"])
+def test_the_digest_that_a_job_has_asked_for_counts_too(home, reported):
+    """A pod may have the one of a list's images, or one that was never in a registry."""
+    images.remember(reported, NAMED, CONTENTS)
+    assert images.remembered(NAMED) is not None
+    assert (images.remembered(reported) is not None) == ("@" in reported)
+
+
 @pytest.mark.parametrize(
     "change",
     [

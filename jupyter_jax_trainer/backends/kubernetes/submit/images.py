@@ -31,7 +31,8 @@ _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")  # PEP 50
 _PYTHON = re.compile(r"3\.[0-9]{1,2}")
 _MOST_OF_VERSION = 64
 _MOST_IMAGES = 100
-_DIGEST = re.compile(r"@sha256:([0-9a-f]{64})$")
+_DIGITS = 64
+_DIGEST = re.compile(rf"@sha256:([0-9a-f]{{{_DIGITS}}})$")
 _SEEN: dict[str, Shape] = {
     "name": str,
     "reference": (str, NoneType),
@@ -144,9 +145,10 @@ def remember(name: str, reference: str | None, said: Contents) -> None:
     Parameters
     ----------
     name
-        The image with its digest, as the pod's status has it; without one nothing is noted.
+        The image as the pod's status has it, with its digest if it is from a registry.
     reference
-        What the job has asked for.
+        What the job has asked for. Its digest may be another one, of a list of images for several
+        kinds of processors.
     said
         What it has: what is no distribution's name or version is left out.
 
@@ -155,20 +157,21 @@ def remember(name: str, reference: str | None, said: Contents) -> None:
     OSError
         It can't be written.
     """
-    found = _DIGEST.search(name)
-    if found is None:
+    names = [one.rpartition("://")[2] for one in (name, reference or "") if _DIGEST.search(one)]
+    if not names:
         return
     listed = {key: version for key, version in said.distributions.items() if _is_one(key, version)}
     record: dict[str, JsonValue] = {
         "format": FORMAT,
-        "name": name.rpartition("://")[2],
+        "name": names[0],
         "reference": reference,
         "python": said.python,
         "machine": said.machine,
         "packages": {"glibc": said.glibc, "distributions": {**listed}},
     }
     folder = private_directory(_folder())
-    write_json(_file_of(found[1]), record)
+    for one in names:
+        write_json(_file_of(one[-_DIGITS:]), record)
     others = sorted(folder.glob("*.json"), key=lambda path: -path.stat().st_mtime)
     for path in others[_MOST_IMAGES:]:
         path.unlink(missing_ok=True)
