@@ -29,6 +29,7 @@ _OF_WORKER = (
     "messages/worker.py",
     "worker/**/*.py",
 )
+_FOR_OFFERS = "jupyter_jax_trainer/worker/pod/offers.py"  # others go without: a Secret is small
 _MAIN = b"from jupyter_jax_trainer.worker.main import main\n\nmain()\n"
 
 
@@ -95,7 +96,9 @@ def write_bundle(
             **{file: label for file, (label, _) in capture.sources.items()},
         },
     }
-    if capture.offers is not None:
+    if capture.offers is None:
+        del members[_FOR_OFFERS]
+    else:
         manifest["offers"] = capture.offers
     return write_archive(path, members, capture.buffers, manifest, hash_buffers=travels)
 

@@ -30,6 +30,8 @@ from jupyter_jax_trainer.worker.serialization.archive import Offer
 
 # As installed: so much is packed in seconds. Most images have what is larger.
 _MOST = 256 << 20
+# What else the bundle has then: `packaging`, code of the worker, and what is said of the packages.
+BESIDES = 192 << 10
 
 
 @dataclass

@@ -154,6 +154,20 @@ def test_what_somebody_has_named_is_not_offered_and_has_to_fit(site):
     assert caught.value.id == "environment.needs-another"
 
 
+def test_what_else_goes_along_with_offers_has_its_room(site, tmp_path):
+    for number in range(100):
+        needs = [f"a{other}>=1.0; python_version >= '3.8'" for other in range(number % 10)]
+        site.install(f"a{number}", "1.0", *needs)
+    offered = offer("\n".join(f"import a{number}" for number in range(100)))
+    sizes = []
+    for offers in (None, offered.offers):
+        files = {wheel.file: wheel.data for wheel in offered.wheels}
+        path = tmp_path / "bundle.pyz"
+        write_bundle(path, "x", Capture("", offers=offers), wheels=files)
+        sizes.append(path.stat().st_size)
+    assert sizes[1] - sizes[0] < offering.BESIDES
+
+
 # ---- what the worker installs
 
 

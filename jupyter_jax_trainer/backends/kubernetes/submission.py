@@ -216,7 +216,7 @@ class KubernetesSubmission:
                 capture.imports,
                 images.unknown(plan["python"] or runtimes.PYTHON),
                 given,
-                room,
+                room.without(offering.BESIDES),
                 own,
                 large=spec.allow_large,
             )
