@@ -16,6 +16,7 @@ import jupyter_jax_trainer
 from jupyter_jax_trainer.capture import Capture
 from jupyter_jax_trainer.datatypes import JsonValue
 from jupyter_jax_trainer.worker.files import PREFIX
+from jupyter_jax_trainer.worker.pod.offers import FOLDER
 from jupyter_jax_trainer.worker.serialization.archive import BundleManifest, write_archive
 
 CELL_FILE = "<Cell>"
@@ -29,6 +30,7 @@ _OF_WORKER = (
     "messages/worker.py",
     "worker/**/*.py",
 )
+_FOR_OFFERS = "jupyter_jax_trainer/worker/pod/offers.py"  # others go without: a Secret is small
 _MAIN = b"from jupyter_jax_trainer.worker.main import main\n\nmain()\n"
 
 
@@ -76,6 +78,7 @@ def write_bundle(
         **{f"modules/{name}": data for name, data in capture.modules.items()},
         **{f"{PREFIX}{name}": data for name, data in capture.files.read().items()},
         **{f"wheels/{name}": data for name, data in (wheels or {}).items()},
+        **(_checks() if capture.offers else {}),
     }
     manifest: BundleManifest = {
         "name": name,
@@ -94,6 +97,10 @@ def write_bundle(
             **{file: label for file, (label, _) in capture.sources.items()},
         },
     }
+    if capture.offers is None:
+        del members[_FOR_OFFERS]
+    else:
+        manifest["offers"] = capture.offers
     return write_archive(path, members, capture.buffers, manifest, hash_buffers=travels)
 
 
@@ -153,6 +160,17 @@ def _worker_code(*, byte_code: bool) -> dict[str, bytes]:
                 if byte_code:
                     members[f"{arcname}c"] = _byte_code(source, arcname)
     return members
+
+
+@cache
+def _checks() -> dict[str, bytes]:
+    """Collect `packaging`, with which the worker looks at versions and tags as pip does."""
+    import packaging
+
+    root = Path(_file(packaging)).parent
+    return {
+        f"{FOLDER}/{root.name}/{file.name}": file.read_bytes() for file in sorted(root.glob("*.py"))
+    }
 
 
 def _file(package: ModuleType) -> str:

@@ -24,6 +24,7 @@ from jupyter_jax_trainer.errors import CaptureError, UsageError
 from jupyter_jax_trainer.jobdir.layout import RETURNED
 from jupyter_jax_trainer.messages import Text, options
 from jupyter_jax_trainer.messages import cell as say
+from jupyter_jax_trainer.worker.serialization.archive import Offer
 from jupyter_jax_trainer.worker.serialization.describe import kind_of, type_name
 from jupyter_jax_trainer.worker.serialization.pickling import Pickler, stays_behind
 
@@ -84,6 +85,8 @@ class Capture:
         Names of the notebook's variables that were not sent, for hints; not all, if many.
     notes
         What the user should know before the job runs, a sentence each.
+    offers
+        Packages that go along in case the image lacks them; None where it is known what it has.
     """
 
     code: str
@@ -98,6 +101,7 @@ class Capture:
     python_bound: list[str] = field(default_factory=list)
     outside: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    offers: list[Offer] | None = None
     label: str = "Cell"
 
     @property

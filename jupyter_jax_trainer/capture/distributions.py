@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,7 +12,7 @@ from contextlib import suppress
 from functools import cached_property
 from importlib import metadata
 from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -22,7 +23,9 @@ from packaging.version import InvalidVersion, Version
 from jupyter_jax_trainer.capture.modules import find_spec, own_spec
 
 _INFO = (".dist-info", ".egg-info")
+_READ = ("RECORD", "METADATA", "PKG-INFO", "WHEEL", "direct_url.json")
 _SUFFIXES = (".py", *EXTENSION_SUFFIXES)
+_Stamp = tuple[tuple[int, int, int] | None, ...]
 
 
 class Installed:
@@ -82,7 +85,7 @@ class Installed:
                 continue
         return found
 
-    @property
+    @cached_property
     def requires_python(self) -> str | None:
         """The versions of Python that it is for."""
         said = self._found.metadata.get_all("Requires-Python")
@@ -123,8 +126,17 @@ class Installed:
 
     @property
     def is_own(self) -> bool:
-        """Whether it is from a folder or a repository, so that its version says little of it."""
-        return "dir_info" in self._direct_url or "vcs_info" in self._direct_url
+        """Whether it is from a folder or a repository, so that its version says little of it.
+
+        What conda has built is from a folder, too, of the machine that built it.
+        """
+        own = "dir_info" in self._direct_url or "vcs_info" in self._direct_url
+        return own and not self.is_from_conda
+
+    @property
+    def is_in_index(self) -> bool:
+        """Whether an index may have it: of a name that somebody has given, it has another one."""
+        return not self._direct_url or self.is_from_conda
 
     def provides(self, top: str) -> bool:
         """Return whether it seems to have a top-level module, where no RECORD says it."""
@@ -133,14 +145,47 @@ class Installed:
 
 
 def _is_inside(name: str) -> bool:
-    path = PurePosixPath(name)
-    return not path.is_absolute() and ".." not in path.parts and "\\" not in name
+    return not name.startswith("/") and ".." not in name.split("/") and "\\" not in name
+
+
+# What was read of a distribution, as long as its files are the same: there are hundreds, and each
+# submission asks about most of them.
+_KNOWN: dict[Path, tuple[_Stamp, Installed]] = {}
+
+
+def _known(found: metadata.Distribution, info: Path | None) -> Installed:
+    """Return what was read of a distribution before, or a new one to read."""
+    if info is None:
+        return Installed(found)
+    stamp = _stamp(info, *(info / name for name in _READ))
+    before = _KNOWN.get(info)
+    if before is not None and before[0] == stamp:
+        return before[1]
+    new = Installed(found)
+    _KNOWN[info] = stamp, new
+    return new
+
+
+def _stamp(*paths: Path) -> _Stamp:
+    """Return what changes when somebody writes to files, or exchanges them."""
+    return tuple(map(_stamp_of, paths))
+
+
+def _stamp_of(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def by_name(name: str) -> Installed | None:
     """Find a distribution by its name."""
     try:
-        return Installed(metadata.distribution(name))
+        found = metadata.distribution(name)
+        # Where it is, it says in no other way; without that it is read each time.
+        info = getattr(found, "_path", None)
+        return _known(found, info if isinstance(info, Path) else None)
     except (metadata.PackageNotFoundError, ValueError, OSError):
         return None
 
@@ -231,26 +276,45 @@ def _folders(spec: ModuleSpec) -> Sequence[Path]:
     return [Path(spec.origin)] if spec.has_location and spec.origin else []
 
 
+_OWNERS: dict[tuple[Path, str, str], tuple[_Stamp, list[Path]]] = {}
+
+
 def _owners(place: Path, file: str, top: str) -> list[Installed]:
     """Return the distributions that have a file; where no RECORD has it, those that may."""
     likely = by_name(top)
     if likely is not None and likely.place == place and file in (likely.files or ()):
         return [likely]
+    infos = _infos(place)
+    stamp = _stamp(*(info / "RECORD" for info in infos), *infos)
+    before = _OWNERS.get((place, file, top))
+    if before is None or before[0] != stamp:
+        before = stamp, _search(infos, file, top)
+        _OWNERS[place, file, top] = before
+    return [_at(info) for info in before[1]]
+
+
+def _infos(place: Path) -> list[Path]:
+    try:
+        return sorted(info for info in place.iterdir() if info.name.endswith(_INFO))
+    except OSError:
+        return []
+
+
+def _search(infos: Iterable[Path], file: str, top: str) -> list[Path]:
+    """Look for a file in RECORDs."""
     wanted = re.compile(rf'^"?{re.escape(file)}"?,', re.MULTILINE)
-    silent: list[Installed] = []
-    for info in sorted(place.iterdir()) if place.is_dir() else ():
-        if not info.name.endswith(_INFO):
-            continue
+    silent: list[Path] = []
+    for info in infos:
         try:
             record = (info / "RECORD").read_text(encoding="utf-8")
         except (OSError, ValueError):
             record = ""
         if wanted.search(record):
-            return [_at(info)]
-        if not record and (one := _at(info)).provides(top):
-            silent.append(one)
+            return [info]
+        if not record and _at(info).provides(top):
+            silent.append(info)
     return silent
 
 
 def _at(info: Path) -> Installed:
-    return Installed(metadata.Distribution.at(info))
+    return _known(metadata.Distribution.at(info), info)

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from packaging.markers import Marker, default_environment
 from packaging.requirements import Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
-from packaging.utils import canonicalize_name
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
 from jupyter_jax_trainer.capture.distributions import (
@@ -29,7 +29,6 @@ from jupyter_jax_trainer.capture.packing import CannotPack, Platform, Wheel, pac
 from jupyter_jax_trainer.capture.room import Room
 from jupyter_jax_trainer.devices import KINDS
 from jupyter_jax_trainer.errors import CaptureError
-from jupyter_jax_trainer.messages import Text
 from jupyter_jax_trainer.messages import environment as say
 from jupyter_jax_trainer.text import joined, size
 
@@ -41,6 +40,9 @@ OF_IMAGE = re.compile(
 # The worker brings these itself, or what stands for them. Even `open` is IPython's in a notebook.
 _OF_WORKER = ("cloudpickle", "jupyter_jax_trainer", "IPython", "ipykernel")
 _MOST_SHRINKING = 8  # by compression; a matter of time, as packing tells the size
+# Fetches wheels of exact versions (normalized name → version) for a platform, by their file names;
+# `CannotPack` says why it can't.
+Index = Callable[[Mapping[str, str], Platform], Mapping[str, bytes]]
 # Of how many numbers of a version the difference matters to objects that are sent.
 _NUMBERS = {"jax": 2, "jaxlib": 2, "numpy": 1, "scipy": 2, "ml-dtypes": 2}
 
@@ -88,10 +90,12 @@ def gather(
     given: Mapping[str, str] | None = None,
     room: Room | None = None,
     own: Iterable[str] = (),
+    index: Index | None = None,
 ) -> Packed:
     """Pack what a job imports and its image lacks, in the versions that are installed here.
 
     Where objects of a package are sent, its version goes along, too, if the image has another one.
+    What can't be packed from its installed files is taken from an index.
 
     Parameters
     ----------
@@ -106,6 +110,8 @@ def gather(
     own
         The user's own modules that are sent, by their top-level names. Of their distributions the
         metadata goes along: many ask for their own version.
+    index
+        Fetches what can't be packed; None refuses it.
 
     Raises
     ------
@@ -113,25 +119,39 @@ def gather(
         Something can't be packed, is too large, or doesn't fit what the image has.
     """
     given, room = given or {}, room or Room()
-    needs = _Needs(image, given)
+    needs = Needs(image, given)
     needs.add(imports.certain, imports.objects)
     needs.check(needs.found)
-    packed = Packed()
-    packed.wheels += _pack_all(list(needs.found.values()), image, room)
-    _add_possible(packed, imports, needs, room)
+    found = Packed()
+    found.wheels += _pack_all(list(needs.found.values()), image, room, index)
+    _add_possible(found, imports, needs, room, index)
+    found.wheels += own_metadata(own, given, image.platform)
+    fetched = [f"{wheel.name} {wheel.version}" for wheel in found.wheels if wheel.is_fetched]
+    if fetched:
+        found.notes.append(say.FROM_INDEX(packages=joined(fetched)))
+    found.notes += _differences(imports.objects, image)
+    found.notes += left_out(found.wheels)
+    return found
+
+
+def own_metadata(own: Iterable[str], given: Collection[str], platform: Platform) -> Iterator[Wheel]:
+    """Pack the metadata of the distributions that have own modules, but for those given."""
     for one in editable(own):
         if one.name not in given:
             with suppress(CannotPack):
-                packed.wheels.append(pack(one, image.platform))
-    packed.notes += _differences(imports.objects, image)
-    for wheel in packed.wheels:
+                yield pack(one, platform)
+
+
+def left_out(wheels: Iterable[Wheel]) -> Iterator[str]:
+    """Say which files of what goes along stay here."""
+    for wheel in wheels:
         if wheel.left_out:
-            files = joined(wheel.left_out)
-            packed.notes.append(say.PTH_LEFT_OUT(package=wheel.name, files=files))
-    return packed
+            yield say.PTH_LEFT_OUT(package=wheel.name, files=joined(wheel.left_out))
 
 
-def _add_possible(packed: Packed, imports: Imports, needs: _Needs, room: Room) -> None:
+def _add_possible(
+    found: Packed, imports: Imports, needs: Needs, room: Room, index: Index | None
+) -> None:
     """Pack what may be imported, each with what it needs, if it can go."""
     for name in sorted(imports.possible - imports.certain):
         more = needs.copy()
@@ -141,46 +161,106 @@ def _add_possible(packed: Packed, imports: Imports, needs: _Needs, room: Room) -
             continue
         try:
             more.check(more.found)
-            packed.wheels += _pack_all(new, needs.image, room.without(packed.total))
+            found.wheels += _pack_all(new, needs.image, room.without(found.total), index)
             needs = more
         except CaptureError as error:
             problem = error.message.rstrip(".")
-            packed.notes.append(say.NOT_SENT(package=_named(new[0]), problem=problem))
+            found.notes.append(say.NOT_SENT(package=named(new[0]), problem=problem))
 
 
-def _pack_all(found: Sequence[Installed], image: Image, room: Room) -> list[Wheel]:
+def _pack_all(
+    found: Sequence[Installed], image: Image, room: Room, index: Index | None
+) -> list[Wheel]:
     """Pack distributions; `CaptureError` says what can't be packed, or that all is too large."""
     if not room.fits(sum(one.size for one in found) / _MOST_SHRINKING):
         raise _too_large(found, room)
-    wheels: list[Wheel] = []
-    problems: dict[str, Text] = {}
+    wheels: dict[str, Wheel] = {}
+    problems: dict[str, CannotPack] = {}
     for one in found:
         try:
-            wheels.append(_packed(one, image))
+            wheels[one.name] = packed(one, image.platform)
         except CannotPack as error:
-            option = f"--package {_named(one, '==')}"
-            problems[option] = say.ONE_PROBLEM(package=_named(one), problem=error)
-        if not room.fits(sum(len(wheel.data) for wheel in wheels)):
+            problems[one.name] = error
+        if not room.fits(sum(len(wheel.data) for wheel in wheels.values())):
             raise _too_large(found, room)
-    if problems:
-        raise CaptureError(
-            say.CANNOT_PACK(problems="; ".join(problems.values()), options=" ".join(problems))
-        )
-    return wheels
-
-
-def _packed(one: Installed, image: Image) -> Wheel:
-    wanted = one.requires_python
-    if wanted and image.platform.python is not None:
+    wanted = [one for one in found if one.name in problems]
+    if wanted and (index is None or not all(_may_fetch(one, image) for one in wanted)):
+        raise _unpacked(wanted, problems)
+    if wanted and index is not None:
         try:
-            if not SpecifierSet(wanted).contains(f"{image.platform.python}.99", prereleases=True):
-                raise CannotPack(say.OTHER_PYTHON(wanted=wanted, python=image.platform.python))
-        except InvalidSpecifier:
-            pass
-    return pack(one, image.platform)
+            wheels |= _fetch(wanted, image, index)
+        except CannotPack as answer:
+            raise _unpacked(wanted, problems, answer) from None
+        if not room.fits(sum(len(wheel.data) for wheel in wheels.values())):
+            raise _too_large(found, room)
+    return [wheels[one.name] for one in found]
 
 
-class _Needs:
+def _unpacked(
+    wanted: Sequence[Installed],
+    problems: Mapping[str, CannotPack],
+    answer: CannotPack | None = None,
+) -> CaptureError:
+    """Say what can't be packed, and with the answer of an index that this does not have it."""
+    said = [say.ONE_PROBLEM(package=named(one), problem=problems[one.name]) for one in wanted]
+    listed = "; ".join(said)
+    if answer is None:
+        options = " ".join(f"--package {named(one, '==')}" for one in wanted)
+        return CaptureError(say.CANNOT_PACK(problems=listed, options=options))
+    options = " ".join(f"--package {one.name}" for one in wanted)
+    return CaptureError(say.NOT_IN_INDEX(problems=listed, answer=answer, options=options))
+
+
+def packed(one: Installed, platform: Platform) -> Wheel:
+    """Pack a distribution for a platform; `CannotPack` also where it is for another Python."""
+    if not _runs_on(one, platform.python):
+        wanted, python = one.requires_python, platform.python
+        raise CannotPack(say.OTHER_PYTHON(wanted=wanted, python=python))
+    return pack(one, platform)
+
+
+def _runs_on(one: Installed, python: str | None) -> bool:
+    """Return whether a distribution is for a version of Python, as far as that is known."""
+    if not one.requires_python or python is None:
+        return True
+    try:
+        return SpecifierSet(one.requires_python).contains(f"{python}.99", prereleases=True)
+    except InvalidSpecifier:
+        return True
+
+
+def _may_fetch(one: Installed, image: Image) -> bool:
+    return one.is_in_index and _runs_on(one, image.platform.python)
+
+
+def _fetch(wanted: Sequence[Installed], image: Image, index: Index) -> dict[str, Wheel]:
+    """Take wheels from an index, in the versions that are installed here.
+
+    Raises
+    ------
+    CannotPack
+        It does not have all of them.
+    """
+    versions = {one.name: one.version for one in wanted}
+    found: dict[str, Wheel] = {}
+    for file, data in index(versions, image.platform).items():
+        try:
+            name, _, _, tags = parse_wheel_filename(file)
+        except InvalidWheelFilename:
+            continue
+        if name in versions:
+            if not any(map(image.platform.takes, tags)):
+                raise CannotPack(say.WRONG_WHEEL(file=file))
+            found[name] = Wheel(
+                name=name, version=versions[name], file=file, data=data, is_fetched=True
+            )
+    for one in wanted:
+        if one.name not in found:
+            raise CannotPack(say.NO_WHEEL(package=named(one)))
+    return found
+
+
+class Needs:
     """Works out which distributions have to go along.
 
     Attributes
@@ -195,16 +275,16 @@ class _Needs:
         self._markers = markers(image.platform)
         self._seen: set[tuple[str, frozenset[str]]] = set()
 
-    def copy(self) -> _Needs:
+    def copy(self) -> Needs:
         """Return the same, to add more to it."""
-        other = _Needs(self.image, self._given)
+        other = Needs(self.image, self._given)
         other.found = dict(self.found)
         return other
 
     def add(self, names: Iterable[str], objects: Iterable[str]) -> None:
         """Add what has the modules of some names, and what that needs."""
-        sent = set(by_modules(_elsewhere(objects)))
-        roots = by_modules(_elsewhere(names))
+        sent = set(by_modules(elsewhere(objects)))
+        roots = by_modules(elsewhere(names))
         for one in roots.values():
             if self._is_free(one.name) and self._lacks(one, strict=one.name in sent):
                 self.found[one.name] = one
@@ -228,7 +308,7 @@ class _Needs:
                     continue
                 here = by_name(name)
                 if here is None or not same_version(here.version, got):
-                    package, needed = _named(one), _shown(wanted)
+                    package, needed = named(one), _shown(wanted)
                     raise CaptureError(
                         say.NEEDS_ANOTHER(package=package, needed=needed, other=name, there=got)
                     )
@@ -300,8 +380,8 @@ class _Needs:
         return one.is_own or (strict and not same_version(one.version, there))
 
 
-def _elsewhere(names: Iterable[str]) -> list[str]:
-    """Leave out what the worker brings."""
+def elsewhere(names: Iterable[str]) -> list[str]:
+    """Leave out modules that the worker brings."""
     return [name for name in names if name.partition(".")[0] not in _OF_WORKER]
 
 
@@ -333,7 +413,7 @@ def allows(wanted: Requirement, version: str) -> bool:
 
 def _differences(objects: Iterable[str], image: Image) -> Iterator[str]:
     """Say where objects are sent of what the image has in a version that may not read them."""
-    for name, one in by_modules(_elsewhere(objects)).items():
+    for name, one in by_modules(elsewhere(objects)).items():
         there, most = image.distributions.get(name), _NUMBERS.get(name)
         if there is None or most is None:
             continue
@@ -347,11 +427,12 @@ def _differences(objects: Iterable[str], image: Image) -> Iterator[str]:
 
 def _too_large(found: Iterable[Installed], room: Room) -> CaptureError:
     by_size = sorted(found, key=lambda one: -one.size)
-    packages = joined([f"{_named(one)} ({size(one.size)})" for one in by_size], most=4)
+    packages = joined([f"{named(one)} ({size(one.size)})" for one in by_size], most=4)
     return CaptureError(say.TOO_LARGE(packages=packages, most=size(max(0, room.most or 0))))
 
 
-def _named(one: Installed, between: str = " ") -> str:
+def named(one: Installed, between: str = " ") -> str:
+    """Return a distribution's name and version."""
     return f"{one.name}{between}{one.version}"
 
 

@@ -84,13 +84,16 @@ class Wheel:
     left_out
         Files that stay here, though they are in its folder: ``.pth`` files, which Python would
         run at each start.
+    is_fetched
+        It is from an index, and not from the installed files.
     """
 
     name: str
     version: str
     file: str
     data: bytes
-    left_out: Sequence[str]
+    left_out: Sequence[str] = ()
+    is_fetched: bool = False
 
 
 def pack(one: Installed, platform: Platform) -> Wheel:
@@ -127,14 +130,14 @@ def pack(one: Installed, platform: Platform) -> Wheel:
         except OSError as error:
             raise CannotPack(say.UNREADABLE_FILE(file=name, error=error.strerror)) from None
     tags = _tags(one, members, platform)
-    members[f"{info}/RECORD"] = _record(members, info)
+    members[f"{info}/RECORD"] = record = _record(members, info)
     version = re.sub(r"[^\w.+!]+", "_", one.version)
     file = f"{one.name.replace('-', '_')}-{version}-{tags}.whl"
     return Wheel(
         name=one.name,
         version=one.version,
         file=file,
-        data=_zipped(members),
+        data=_zipped(members, record),
         left_out=left_out,
     )
 
@@ -174,7 +177,24 @@ def _rows(members: dict[str, bytes]) -> Iterator[str]:
         yield f"{quoted},sha256={digest},{len(data)}\n"
 
 
-def _zipped(members: dict[str, bytes]) -> bytes:
+# Wheels by the sha256 of their RECORD, which has that of all files: compression takes long, and a
+# notebook submits the same packages again and again. Those used last are kept.
+_ZIPPED: dict[bytes, bytes] = {}
+_MOST_KEPT = 64 << 20
+
+
+def _zipped(members: dict[str, bytes], record: bytes) -> bytes:
+    key = hashlib.sha256(record).digest()
+    data = _ZIPPED.pop(key, None) or _compressed(members)
+    _ZIPPED[key] = data
+    kept = sum(map(len, _ZIPPED.values()))
+    while kept > _MOST_KEPT:
+        oldest = next(iter(_ZIPPED))
+        kept -= len(_ZIPPED.pop(oldest))
+    return data
+
+
+def _compressed(members: dict[str, bytes]) -> bytes:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as wheel:
         for name, data in sorted(members.items()):

@@ -10,6 +10,18 @@ CANNOT_PACK = Message(
     "or start the job without them (--no-packages).",
 )
 ONE_PROBLEM = Message("{package} {problem}")
+NOT_IN_INDEX = Message(
+    "The image lacks packages that the cell imports, and they can't be sent: {problems}. This "
+    "machine's package index has no wheels of these versions for the pods: {answer}.",
+    "Send any version with {options}, use an --image that has the packages, or start the job "
+    "without them (--no-packages).",
+)
+WRONG_WHEEL = Message("the wheel {file} does not run in the pods")
+NO_WHEEL = Message("pip got none of {package}")
+FROM_INDEX = Message(
+    "Fetched from this machine's package index, because the installed files can't be sent: "
+    "{packages}."
+)
 NO_RECORD = Message("has no list of its files (RECORD)")
 UNREADABLE_FILE = Message("can't be read ({file}: {error})")
 COMPILED_BY_CONDA = Message("is compiled by conda, for this environment alone")
@@ -37,6 +49,11 @@ BREAKS = Message(
 NOT_SENT = Message(
     "{package}, which the job may import, is not in the image and is not sent: {problem}."
 )
+NOT_OFFERED = Message("Not sent, so that the image has to have them: {problems}.")
+EXCEEDS = Message(
+    "takes {size}, and of an unknown image only {most} in all are sent without --allow-large"
+)
+NO_ROOM = Message("does not fit into the job's Secrets ({size})")
 PTH_LEFT_OUT = Message(
     "Not sent with {package}, because Python would run it at each start: {files}."
 )

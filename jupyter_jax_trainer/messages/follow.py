@@ -26,6 +26,10 @@ NO_MODULE = Message(
     "It is not in the pods' image: add it with --package {package}, or choose another image with "
     "--image."
 )
+OWN_MODULE_NOT_SENT = Message(
+    "`{module}` is in the notebook's folder, but nothing that was sent imports it by this name: "
+    "write `import {module}` in the cell."
+)
 FILE_NOT_SENT = Message("`{file}` is in the notebook's folder; send it with `--files {pattern}`.")
 
 CANT_CHANGE = Message("can't {right}: {error}")

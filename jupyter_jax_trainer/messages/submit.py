@@ -216,6 +216,14 @@ NO_PIP = Message(
     "--image that has the packages.",
 )
 DEPENDENCIES_NOT_BUNDLED = Message("The dependencies of {packages} are not bundled: {problem}.")
+OFFERED = Message(
+    "Nothing is known of the packages in image {image}: {packages} ({size} in all) go along in "
+    "case it lacks them."
+)
+OFFERED_TO_TAG = Message(
+    "{packages} ({size} in all) go along in case image {image} lacks them. Name it by its digest, "
+    "and only what it lacks is sent: --image {digest}."
+)
 PIP_IN_PODS = Message(
     "The pods install {packages} with pip and need access to an index: the wheels can't be "
     "bundled, because {problem}."

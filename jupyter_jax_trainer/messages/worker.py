@@ -72,6 +72,33 @@ SLICE_ORDER = Message(
     _SLICE,
 )
 
+_PACKAGES = (
+    "Use an --image that has packages which fit, or start the job with what the image has "
+    "(--no-packages)."
+)
+LACKS_PACKAGES = Message(
+    "The image lacks packages that the cell imports, and they were not sent: {problems}.",
+    "Add them with {options}, use an --image that has them, or start the job without them "
+    "(--no-packages).",
+)
+FOR_OTHERS = Message("is compiled for {tag}, and this pod has Python {python} on {machine}")
+NEEDS_OTHER = Message(
+    "{package} was sent because the image lacks it, but it needs {needed}, and the job would have "
+    "{there}.",
+    _PACKAGES,
+)
+BREAKS_OTHER = Message(
+    "{package} was sent with the objects of the cell, but {other} of the image needs {needed}.",
+    _PACKAGES,
+)
+INSTALLED = Message("jaxtrain: installed, because the image lacks it or has another: {packages}")
+NOT_INSTALLED = Message(
+    "jaxtrain: {package}, which the job may import, is not installed: {problem}"
+)
+VERSION_DIFFERS = Message(
+    "jaxtrain: the job gets objects of {package} {version}, but its image has {package} {there}, "
+    "and the other version was not sent"
+)
 NO_PACKAGE_DIRECTORY = Message(
     "The packages of the job need a writable directory, and this pod has none.",
     "Use a runtime with an emptyDir volume, or add the packages to the image.",

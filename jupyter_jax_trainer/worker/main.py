@@ -187,12 +187,26 @@ class Worker:
         from jupyter_jax_trainer.worker.pod import devices, packages, tpu
 
         tpu.check(self.rank, self.nodes)
-        packages.add(archive, self.pod.scratch)
+        packages.add(archive, self.pod.scratch, self._choose_packages(archive))
         devices.check(os.environ.get("JAXTRAIN_DEVICE"))
         if self.rank == 0:
             from jupyter_jax_trainer.worker.pod.trainerstatus import TrainerStatus
 
             self._status = TrainerStatus.from_environment()
+
+    def _choose_packages(self, archive: Archive) -> list[str]:
+        """Return which packages are installed of those that came for an unknown image."""
+        if "offers" not in archive.manifest:
+            return []
+        from jupyter_jax_trainer.worker.pod import offers
+
+        if self.rank == 0:
+            self.channel.send("image", **offers.look())
+        chosen, lines = offers.choose(archive)
+        if self.rank == 0:
+            for line in lines:
+                print(line)
+        return chosen
 
     def _answer_where(self) -> None:
         self.channel.answer("where", **self._lookout.tell())

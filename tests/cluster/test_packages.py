@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from harness import text
 
+from cluster import made_runtimes
 from cluster.jobs import SLIM, fails, run
 from jupyter_jax_trainer.errors import CaptureError
 
@@ -73,17 +74,34 @@ def test_a_cell_runs_unchanged_with_packages_that_the_image_lacks(place, site):
     assert sent["tree"] == sent["leaf"] == ("package", "1.5")
 
 
+def test_an_image_of_which_nothing_is_known_gets_what_it_lacks(place, site, cluster):
+    """Its runtime says nothing; it has optax, and neither of ours."""
+    variables = {"__name__": "__main__", "thing": importlib.import_module("tree").Thing()}
+    line = f"-n 2 --runtime jax-distributed --image {made_runtimes.image(cluster)}"
+    job = run(f"import optax\n{CELL}", place, line, variables)
+    said = text(job).splitlines()
+    assert said.count("leaf deep 1.5 ['leaf', 'tree'] 3") == 2
+    (installed,) = [one for one in said if one.startswith("jaxtrain: installed")]
+    assert "tree 1.5" in installed and "leaf 1.5" in installed and "optax" not in installed
+    assert {"tree", "leaf", "optax"} <= {one["name"] for one in job.sent}
+    (site / "leaf-1.5.dist-info" / "RECORD").unlink()
+    _, failure = fails("import tree", place, line)
+    assert failure.error is not None and "leaf 1.5" in failure.error["message"]
+    assert "--package leaf==1.5" in str(failure.hint)
+
+
 def test_without_them_it_fails_with_what_to_do(place, site):
     _, failure = fails("import leaf", place, "--no-packages")
     assert failure.error is not None and failure.error["type"] == "ModuleNotFoundError"
     assert "--package leaf" in str(failure.hint)
 
 
-def test_what_cannot_be_sent_is_refused_before_anything_starts(place, site, namespace):
+def test_what_cannot_be_sent_is_refused_before_anything_starts(place, site, namespace, monkeypatch):
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
     (site / "leaf-1.5.dist-info" / "RECORD").unlink()
     with pytest.raises(CaptureError) as refused:
         run("import tree", place)
-    assert refused.value.id == "environment.cannot-pack" and "leaf 1.5" in refused.value.message
+    assert refused.value.id == "environment.not-in-index" and "leaf 1.5" in refused.value.message
     assert not namespace.get("trainjobs")["items"]
 
 

@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 import ast
-import base64
 import hashlib
 import importlib
 import io
 import json
+import os
 import re
+import shutil
 import subprocess
 import sys
+import time
 import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
+import sites
 from apiscene import RUNTIMES, runtime, submission_scene
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sites import Site
 
-from jupyter_jax_trainer import api
+from jupyter_jax_trainer import api, timeouts
 from jupyter_jax_trainer.backends.kubernetes.api.objects import TrainingRuntime
 from jupyter_jax_trainer.backends.kubernetes.submit import images, manifests, runtimes, wheels
 from jupyter_jax_trainer.bundle import write_bundle
-from jupyter_jax_trainer.capture import Capture, capture_cell, environment
+from jupyter_jax_trainer.capture import Capture, capture_cell, environment, packing
 from jupyter_jax_trainer.capture.environment import Image
 from jupyter_jax_trainer.capture.imports import Imports
 from jupyter_jax_trainer.capture.packing import Platform
@@ -39,61 +43,10 @@ CP = HERE.replace(".", "")
 SO = "stuff.abi3.so"
 
 
-class Site:
-    """A folder of installed distributions that Python imports from."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        path.mkdir(parents=True)
-
-    def install(
-        self,
-        name: str,
-        version: str = "1.0",
-        *requires: str,
-        files: dict[str, str | bytes] | None = None,
-        tag: str | None = "py3-none-any",
-        record: bool = True,
-        meta: dict[str, str] | None = None,
-        more: str = "",
-        entry: str | None = None,
-    ) -> None:
-        """Install a distribution as pip does; `entry` are lines of its metadata."""
-        module = name.replace("-", "_")
-        given = (
-            {f"{module}/__init__.py": f"word = '{name} {version}'\n"} if files is None else files
-        )
-        info = f"{module}-{version}.dist-info"
-        lines = [f"Requires-Dist: {line}" for line in requires] + ([more] if more else [])
-        text = "\n".join(["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}", *lines])
-        all_files: dict[str, str | bytes] = {**given, f"{info}/METADATA": f"{text}\n"}
-        if tag is not None:
-            all_files[f"{info}/WHEEL"] = f"Wheel-Version: 1.0\nTag: {tag}\n"
-        if entry is not None:
-            all_files[f"{info}/entry_points.txt"] = entry
-        all_files |= {f"{info}/{key}": value for key, value in (meta or {}).items()}
-        rows = []
-        for file, content in all_files.items():
-            data = content.encode() if isinstance(content, str) else content
-            path = self.path / file
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(data)
-            digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip("=")
-            quoted = f'"{file}"' if "," in file else file
-            rows.append(f"{quoted},sha256={digest},{len(data)}\n")
-        if record:
-            (self.path / info / "RECORD").write_text("".join(rows) + f"{info}/RECORD,,\n")
-        importlib.invalidate_caches()
-
-
 @pytest.fixture
-def site(tmp_path, monkeypatch):
-    found = Site(tmp_path / "lib" / "site-packages")
-    monkeypatch.syspath_prepend(found.path)
-    before = set(sys.modules)
-    yield found
-    for name in set(sys.modules) - before:
-        del sys.modules[name]
+def site(tmp_path):
+    with sites.on_path(tmp_path / "lib" / "site-packages") as found:
+        yield found
 
 
 def image(python: str | None = HERE, **distributions: str) -> Image:
@@ -442,6 +395,207 @@ def test_one_for_another_python_is_refused(site):
     assert "3.9" in refused("import stuff", image("3.9")).message
 
 
+# ---- what is remembered from one submission to the next
+
+
+@pytest.fixture
+def reads(site, monkeypatch):
+    """Names of the files of the folder that are read, RECORD for one."""
+    names: list[str] = []
+    original = Path.read_text
+
+    def read(path: Path, *arguments: Any, **more: Any) -> str:
+        if path.is_relative_to(site.path):
+            names.append(path.name)
+        return original(path, *arguments, **more)
+
+    monkeypatch.setattr(Path, "read_text", read)
+    return names
+
+
+def test_records_and_metadata_are_read_once_as_long_as_they_are_the_same(site, reads, monkeypatch):
+    site.install("stuff", "1.0", "helper", files={"other.py": "", "stuff_b.py": ""})
+    for name in ("helper", *(f"a{number}" for number in range(20))):
+        site.install(name)
+    first = gather("import other, stuff_b")
+    assert named(first) == ["stuff 1.0", "helper 1.0"]
+    assert reads.count("RECORD") > 20 and reads.count("METADATA") >= 2
+    reads.clear()
+    monkeypatch.setattr(packing, "_compressed", lambda members: pytest.fail("packed anew"))
+    assert [w.data for w in gather("import other, stuff_b").wheels] == [
+        w.data for w in first.wheels
+    ]
+    assert not {"RECORD", "METADATA"} & set(reads)
+
+
+def test_what_is_installed_anew_is_read_anew(site):
+    site.install("stuff", "1.0", files={"stuff.py": "x = 1"})
+    assert "stuff.py" in members(gather("import stuff").wheels[0])
+    (site.path / "stuff.py").write_text("x = 2")
+    with zipfile.ZipFile(io.BytesIO(gather("import stuff").wheels[0].data)) as file:
+        assert file.read("stuff.py") == b"x = 2", "a changed file is sent as it is now"
+    shutil.rmtree(site.path / "stuff-1.0.dist-info")
+    site.install("stuff", "1.0", "helper", files={"stuff.py": "x = 1", "stuff_b.py": ""})
+    site.install("helper")
+    packed = gather("import stuff, stuff_b")
+    assert named(packed) == ["stuff 1.0", "helper 1.0"]
+    assert "stuff_b.py" in members(packed.wheels[0])
+    shutil.rmtree(site.path / "stuff-1.0.dist-info")
+    site.install("another", files={"stuff_b.py": ""})
+    assert named(gather("import stuff_b")) == ["another 1.0"]
+
+
+def test_packed_wheels_are_kept_within_bounds(site, monkeypatch):
+    monkeypatch.setattr(packing, "_ZIPPED", {})
+    for name in ("one", "two", "three"):
+        site.install(name)
+    sizes = [len(gather(f"import {name}").wheels[0].data) for name in ("one", "two", "three")]
+    assert len(packing._ZIPPED) == 3
+    monkeypatch.setattr(packing, "_MOST_KEPT", sum(sizes) - 1)
+    gather("import one")  # used last
+    assert gather("import one").wheels[0].data in packing._ZIPPED.values()
+    assert len(packing._ZIPPED) == 2
+    monkeypatch.setattr(packing, "_MOST_KEPT", 0)
+    assert len(gather("import one").wheels) == 1 and packing._ZIPPED == {}
+
+
+# ---- what comes from an index
+
+ELSEWHERE = f"cp{CP}-cp{CP}-macosx_11_0_arm64"
+FITS = f"cp{CP}-cp{CP}-manylinux_2_28_x86_64"
+
+
+@pytest.fixture
+def index(tmp_path, monkeypatch):
+    """Have a folder be the only index of pip; the function that is returned puts a wheel there."""
+    folder = tmp_path / "index"
+    folder.mkdir()
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+
+    def offer(name: str, version: str = "1.0", tag: str = FITS, more: str = "") -> Path:
+        info = f"{name}-{version}.dist-info"
+        path = folder / f"{name}-{version}-{tag}.whl"
+        with zipfile.ZipFile(path, "w") as file:
+            file.writestr(f"{name}/__init__.py", f"word = '{name} {version} of the index'\n")
+            meta = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{more}"
+            file.writestr(f"{info}/METADATA", meta)
+            file.writestr(f"{info}/WHEEL", f"Wheel-Version: 1.0\nTag: {tag}\n")
+            file.writestr(f"{info}/RECORD", "")
+        return path
+
+    return offer
+
+
+def compiled(site: Site, name: str = "stuff", tag: str = ELSEWHERE, **more: Any) -> None:
+    site.install(name, files={f"{name}/__init__.py": "", f"{name}/{SO}": b"\x7f"}, tag=tag, **more)
+
+
+def test_what_cannot_be_packed_comes_from_the_index(site, index, tmp_path):
+    compiled(site)
+    site.install("plain", "1.0", "silent")
+    site.install("silent", record=False)
+    compiled(site, "built", FITS, meta={"INSTALLER": "conda", "direct_url.json": OF_FEEDSTOCK})
+    index("stuff", "2.0")
+    index("stuff", more="Requires-Dist: nowhere\n")
+    index("stuff", tag=f"cp{CP}-cp{CP}-manylinux_2_37_x86_64")
+    index("silent", tag="py3-none-any")
+    index("built", tag=f"cp{CP}-cp{CP}-manylinux2014_x86_64")
+    packed = gather("import built, stuff, plain", index=wheels.Index())
+    assert named(packed) == ["built 1.0", "plain 1.0", "stuff 1.0", "silent 1.0"]
+    assert [wheel.is_fetched for wheel in packed.wheels] == [True, False, True, True]
+    (note,) = packed.notes
+    assert note.id == "environment.from-index" and "built 1.0, stuff 1.0 and silent 1.0" in note
+    program = "import built, silent, stuff\n"
+    program += "print(json.dumps([built.word, silent.word, stuff.word]))"
+    assert in_pod(packed, program, tmp_path) == [
+        f"{name} 1.0 of the index" for name in ("built", "silent", "stuff")
+    ]
+
+
+def test_an_index_is_asked_for_the_image_and_for_nothing_that_it_has(site, index):
+    compiled(site)
+    index("stuff", tag="cp39-cp39-manylinux_2_17_x86_64")
+    index("stuff", tag=f"cp{CP}-cp{CP}-manylinux_2_17_x86_64")
+    (wheel,) = gather("import stuff", image("3.9"), index=wheels.Index()).wheels
+    assert "cp39" in wheel.file
+    assert gather("import stuff", image(stuff="1.0"), index=refuse).wheels == []
+
+
+def refuse(pins: Any, platform: Any) -> Any:
+    raise AssertionError(f"asked for {pins}")
+
+
+def test_what_the_index_does_not_have_is_refused_before_anything_starts(site, index):
+    compiled(site)
+    index("stuff", "2.0")
+    index("stuff", tag=f"cp{CP}-cp{CP}-manylinux_2_37_x86_64")
+    error = refused("import stuff", index=wheels.Index())
+    assert error.id == "environment.not-in-index"
+    assert "macosx" in error.message and "stuff==1.0" in error.message
+    assert "--package stuff," in str(error.hint)
+    # Where it may not be imported at all, the job starts.
+    (note,) = gather("def f():\n    import stuff", index=wheels.Index()).notes
+    assert note.id == "environment.not-sent"
+    index("stuff")
+    packed = gather("def f():\n    import stuff", index=wheels.Index())
+    assert named(packed) == ["stuff 1.0"]
+    assert refused("import stuff", index=wheels.Index(), room=Room(10)).id.endswith("too-large")
+
+
+OF_FEEDSTOCK = json.dumps({"url": "file:///home/conda/feedstock_root/x", "dir_info": {}})
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        {"url": "file:///home/me/stuff", "dir_info": {}},
+        {"url": "https://x/y", "vcs_info": {"vcs": "git", "commit_id": "1"}},
+        {"url": "file:///home/me/stuff.whl", "archive_info": {}},
+    ],
+)
+def test_of_what_is_from_elsewhere_an_index_has_another_one(site, source):
+    compiled(site, meta={"direct_url.json": json.dumps(source)})
+    assert "--package stuff==1.0" in str(refused("import stuff", index=refuse).hint)
+
+
+def test_an_index_is_not_asked_for_what_another_python_needs(site):
+    site.install("stuff", more="Requires-Python: >=3.10", record=False)
+    assert "3.9" in refused("import stuff", image("3.9"), index=refuse).message
+
+
+def test_what_conda_has_built_is_not_the_users_own(site):
+    site.install("stuff", meta={"INSTALLER": "conda", "direct_url.json": OF_FEEDSTOCK})
+    assert gather("import stuff", image(stuff="1.0")).wheels == []
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {},
+        {"stuff.whl": b""},
+        {f"other-1.0-{FITS}.whl": b""},
+        {f"stuff-1.0-{ELSEWHERE}.whl": b""},
+    ],
+)
+def test_another_file_than_what_was_asked_for_does_not_go(site, answer):
+    compiled(site)
+    assert refused("import stuff", index=lambda *_: answer).id == "environment.not-in-index"
+
+
+def test_an_index_that_does_not_answer_costs_its_time_once(site, monkeypatch):
+    for name in ("one", "two", "three"):
+        compiled(site, name)
+    monkeypatch.setattr(wheels, "_PIP", [sys.executable, "-c", "import time; time.sleep(30)"])
+    monkeypatch.setenv(timeouts.PIP.variable, "0.3")
+    began = time.monotonic()
+    code = "def f():\n    import one, two, three"
+    notes = gather(code, index=wheels.Index()).notes
+    assert [note.id for note in notes] == ["environment.not-sent"] * 3
+    assert time.monotonic() - began < 3
+
+
 # ---- what must not break
 
 
@@ -653,11 +807,10 @@ def test_a_dry_run_and_the_card_show_what_goes_along(scene, site):
     assert (
         text.startswith("stuff 1.2 and 1 more (") and text.endswith(", x int 9 B") and total > 400
     )
-    for line in ("--no-packages", "--image jax:2"):
+    for line in ("--no-packages", "--image jax:2 --no-packages"):
         capture, shown = submitted(line)
         assert capture.sent == [] and "stuff" not in shown
-    scene.answers[RUNTIMES] = {"items": [runtime()]}
-    assert submitted()[0].sent == []
+        assert capture.offers is None
 
 
 def test_what_does_not_fit_is_refused_before_anything_starts(scene, site, monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import time
 from collections.abc import Iterator
@@ -24,7 +25,7 @@ from jupyter_jax_trainer.backends.kubernetes.follow import steering
 from jupyter_jax_trainer.backends.kubernetes.follow.ending import failure_of
 from jupyter_jax_trainer.backends.kubernetes.follow.followed import Followed
 from jupyter_jax_trainer.backends.kubernetes.logs import messages
-from jupyter_jax_trainer.backends.kubernetes.submit import payload, trainjob
+from jupyter_jax_trainer.backends.kubernetes.submit import images, payload, trainjob
 from jupyter_jax_trainer.capture.files import gather
 from jupyter_jax_trainer.jobdir import files
 from jupyter_jax_trainer.jobdir.failure import RankEnd
@@ -34,6 +35,7 @@ from jupyter_jax_trainer.messages import channel
 from jupyter_jax_trainer.messages import follow as follow_words
 from jupyter_jax_trainer.options.spec import JobSpec, parse_cell_line
 from jupyter_jax_trainer.states import State
+from jupyter_jax_trainer.worker import exceptions
 from jupyter_jax_trainer.worker.pod.frames import encode
 
 UID = "ab" * 16
@@ -310,6 +312,55 @@ def linked(store: Store, trainjob_uid: str = "t") -> None:
     store.lineage.note_job_set("s", objects.JobSet({"metadata": owner}))
 
 
+IMAGE = {
+    "kind": "image",
+    "python": "3.11",
+    "glibc": "2.36",
+    "machine": images.machine(),
+    "distributions": {"stuff": "1.0", "odd": 3},
+}
+
+
+def test_what_the_first_rank_says_of_its_image_is_remembered(directory, scene):
+    store = with_trainjob()
+    linked(store)
+    followed = follow(directory, scene)
+    for rank in (1, 0):
+        followed.ranks.take(rank, messages.read({**IMAGE, "python": f"3.1{1 + rank}"}), 0)
+    named = f"registry.example/jax@sha256:{'ab' * 32}"
+    shown = pod(owned("Job", "j"))
+    store.put(ADDED, objects.Pod(shown))
+    followed.update(store)
+    assert images.remembered(named) is None, "the pod does not say yet which image it is"
+    shown["status"]["containerStatuses"][0]["imageID"] = named
+    store.put(ADDED, objects.Pod(shown))
+    followed.update(store)
+    found = images.remembered(named)
+    assert found is not None and found.distributions == {"stuff": "1.0"}
+    assert found.platform.python == "3.11"
+
+
+def test_what_others_jobs_say_of_an_image_is_not_remembered(directory, scene):
+    store = with_trainjob()
+    linked(store)
+    files.write_json(directory.manifest, {**directory.read_manifest(), "origin": {"attached": 1.0}})
+    followed = follow(directory, scene)
+    followed.ranks.take(0, messages.read(IMAGE), 0)
+    shown = pod(owned("Job", "j"))
+    named = f"jax@sha256:{'ab' * 32}"
+    shown["status"]["containerStatuses"][0]["imageID"] = named
+    store.put(ADDED, objects.Pod(shown))
+    followed.update(store)
+    assert followed.ranks.image is None and images.remembered(named) is None
+
+
+@pytest.mark.parametrize(
+    "change", [{"python": 3}, {"distributions": []}, {"glibc": None}, {"machine": {}}]
+)
+def test_an_odd_word_of_an_image_is_left_out(change):
+    assert isinstance(messages.read({**IMAGE, **change}), messages.Odd)
+
+
 def test_what_the_job_s_own_pod_says_counts(directory, spoken):
     store = Store()
     linked(store)
@@ -436,27 +487,74 @@ def test_a_pod_that_says_itself_why_it_did_not_start_is_told_by_its_exit_code(
     assert (failure.kind, failure.message == said) == (kind, kind == "start")
 
 
+def error_of(**fields: Any) -> ErrorRecord:
+    return {
+        "type": "ModuleNotFoundError",
+        "message": "",
+        "traceback": "",
+        "cell_line": 2,
+        "secondary": False,
+        "hint": None,
+        **fields,  # type: ignore[typeddict-item]
+    }
+
+
+def hint_for(directory: JobDir, error: ErrorRecord) -> str | None:
+    ends = [RankEnd(rank=0, exit=1, error=error)]
+    return failure_of(directory, ends, {}, Verdict(state="Failed"), ()).hint
+
+
 @pytest.mark.parametrize(
     ("module", "package"),
     [
-        ("yaml.nodes", "PyYAML"),  # not called like its module
+        ("yaml.nodes", "pyyaml"),  # not called like its module
         ("hypothesis", "hypothesis"),
         ("no_such_module", "no_such_module"),
         ("../x", None),
     ],
 )
 def test_a_missing_module_is_told_by_the_package_that_has_it_here(directory, module, package):
-    error: ErrorRecord = {
-        "type": "ModuleNotFoundError",
-        "message": f"No module named '{module}'",
-        "traceback": "",
-        "cell_line": 2,
-        "secondary": False,
-        "hint": None,
-    }
-    ends = [RankEnd(rank=0, exit=1, error=error)]
-    failure = failure_of(directory, ends, {}, Verdict(state="Failed"), ())
-    assert failure.hint == (package and follow_words.NO_MODULE(package=package))
+    words = f"No module named '{module}'"
+    expected = package and follow_words.NO_MODULE(package=package)
+    assert hint_for(directory, error_of(message=words)) == expected
+    # A library may raise another error from it.
+    traceback = f"ModuleNotFoundError: {words}\n\nThe above …\n\nImportError: Use pip or conda"
+    error = error_of(type="ImportError", message="Use pip or conda", traceback=traceback)
+    assert hint_for(directory, error) == expected
+    assert hint_for(directory, {**error, "type": "ValueError"}) is None
+
+
+def test_of_a_namespace_the_part_is_named_that_has_the_module(directory, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path / "lib" / "site-packages")
+    for part in ("one", "two"):
+        for file, text in {
+            f"space/{part}/__init__.py": "",
+            f"space_{part}-1.0.dist-info/METADATA": f"Name: space-{part}\nVersion: 1.0\n",
+            f"space_{part}-1.0.dist-info/RECORD": f"space/{part}/__init__.py,,\n",
+        }.items():
+            path = tmp_path / "lib" / "site-packages" / file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+    hint = hint_for(directory, error_of(message="No module named 'space.two'"))
+    assert hint == follow_words.NO_MODULE(package="space-two")
+
+
+def test_an_own_module_that_nothing_imports_by_name_is_no_package(directory, tmp_path):
+    (tmp_path / "helpers.py").touch()
+    files.write_json(
+        directory.manifest, {**directory.read_manifest(), "origin": {"cwd": str(tmp_path)}}
+    )
+    hint = hint_for(directory, error_of(message="No module named 'helpers'"))
+    assert hint == follow_words.OWN_MODULE_NOT_SENT(module="helpers")
+
+
+def test_an_import_of_a_computed_name_fails_as_one_that_is_written(directory):
+    """As the worker describes it."""
+    try:
+        importlib.import_module("no_such_" + "module.of_it")
+    except ImportError as error:
+        record = exceptions.describe(error, "<Cell>", {})
+    assert hint_for(directory, record) == follow_words.NO_MODULE(package="no_such_module")
 
 
 @pytest.mark.parametrize(

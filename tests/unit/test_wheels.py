@@ -74,6 +74,25 @@ def test_what_is_too_large_or_not_to_be_had_is_left_to_the_pods_where_that_is_as
     assert found.note.id == "submit.dependencies-not-bundled"
 
 
+def test_an_index_may_be_a_folder(tmp_path, monkeypatch):
+    """With the real pip."""
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    for name in ("acme_lib", "helper"):
+        info = f"{name}-1.0.dist-info"
+        needs = "Requires-Dist: helper\n" if name == "acme_lib" else ""
+        with zipfile.ZipFile(tmp_path / f"{name}-1.0-py3-none-any.whl", "w") as file:
+            file.writestr(
+                f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n{needs}"
+            )
+            file.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
+            file.writestr(f"{info}/RECORD", "")
+    both = ["acme_lib-1.0-py3-none-any.whl", "helper-1.0-py3-none-any.whl"]
+    for wanted in ("acme-lib", str(tmp_path / both[0])):
+        assert sorted(wheels.gather([wanted], "3.11", Room(None)).files) == both
+
+
 def test_a_wheel_that_is_not_there_or_too_large_is_refused(pip, tmp_path):
     pip(PIP)
     with pytest.raises(UsageError, match=r"nothere\.whl .*: No such file") as refused:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -38,7 +38,7 @@ from jupyter_jax_trainer.backends.kubernetes.submit import (
     trainjob,
     wheels,
 )
-from jupyter_jax_trainer.capture import Sent, environment
+from jupyter_jax_trainer.capture import Sent, environment, offering
 from jupyter_jax_trainer.capture.environment import Image
 from jupyter_jax_trainer.errors import CaptureError, JaxTrainError, UsageError
 from jupyter_jax_trainer.jobdir import files, layout
@@ -48,7 +48,7 @@ from jupyter_jax_trainer.jobdir.state import JobState
 from jupyter_jax_trainer.messages import submit as say
 from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.states import ENDED
-from jupyter_jax_trainer.text import size
+from jupyter_jax_trainer.text import joined, size
 from jupyter_jax_trainer.trust import signing
 from jupyter_jax_trainer.worker.durable import sync_folder
 
@@ -106,7 +106,11 @@ class KubernetesSubmission:
                     name=spec.name, length=len(spec.name), most=max_name, nodes=spec.nodes
                 )
             )
+        image = spec.image or runtime.container.image
+        known = images.known(runtime, image) or images.remembered(image)
         python = None if spec.image else labels.get(f"{trainjob.PREFIX}/python")
+        if python is None and known is not None:
+            python = known.platform.python
         taken = wheels.gather(
             spec.package,
             python or runtimes.PYTHON,
@@ -116,8 +120,7 @@ class KubernetesSubmission:
         if taken.pip and not spec.image and f"{trainjob.PREFIX}/device" in labels:
             raise UsageError(say.NO_PIP(packages=" ".join(taken.pip), problem=taken.problem))
         self.wheels = taken.files
-        if not spec.no_packages:
-            self._image = images.known(runtime, spec.image or runtime.container.image)
+        self._image = known
         self._notes = [
             note
             for note in (
@@ -148,7 +151,7 @@ class KubernetesSubmission:
             "resources": {"requests": own.requests, "limits": own.limits},
             "python": python,
             "jax": None if spec.image else labels.get(f"{trainjob.PREFIX}/jax"),
-            "image": spec.image or runtime.container.image or None,
+            "image": image or None,
             "trainer": version,
             "server": self._client.server,
             "context": self._client.context,
@@ -182,7 +185,7 @@ class KubernetesSubmission:
                     there=made["python"],
                 )
             )
-        self._add_packages(capture, spec)
+        self._add_packages(capture, spec, made)
         capture.notes += self._notes
         large = [
             f"{sent.name} ({size(sent.size)})"
@@ -194,16 +197,31 @@ class KubernetesSubmission:
                 say.LARGE_RESULTS(results=", ".join(large), most=size(_LARGE_RESULT))
             )
 
-    def _add_packages(self, capture: Capture, spec: JobSpec) -> None:
-        """Take along what the job imports and its image lacks, where it is known what that has."""
-        if self._image is None:
+    def _add_packages(self, capture: Capture, spec: JobSpec, plan: KubernetesPlan) -> None:
+        """Take along what the job imports and its image lacks, or may lack."""
+        if spec.no_packages:
             return
         taken = sum(map(len, self.wheels.values()))
         room = payload.room(spec, self._mounts, self._has_channel).without(taken + capture.total)
         given = wheels.named([*self.wheels, *spec.package])
         capture.imports.follow(capture.modules)
         own = {path.partition("/")[0].removesuffix(".py") for path in capture.modules}
-        packed = environment.gather(capture.imports, self._image, given, room, own)
+        packed: environment.Packed
+        if self._image is not None:
+            packed = environment.gather(
+                capture.imports, self._image, given, room, own, wheels.Index()
+            )
+        else:
+            packed = offered = offering.offer(
+                capture.imports,
+                images.unknown(plan["python"] or runtimes.PYTHON),
+                given,
+                room.without(offering.BESIDES),
+                own,
+                large=spec.allow_large,
+            )
+            capture.offers = offered.offers
+            capture.notes += _offer_notes(offered, plan["image"])
         self.wheels = {**self.wheels, **{wheel.file: wheel.data for wheel in packed.wheels}}
         capture.sent += [
             Sent(wheel.name, "package", wheel.version, len(wheel.data)) for wheel in packed.wheels
@@ -339,6 +357,21 @@ class KubernetesSubmission:
             return ApiObject(self._client.request("GET", path)).labels
         except ApiError:
             return None
+
+
+def _offer_notes(offered: offering.Offered, image: str | None) -> Iterator[str]:
+    """Say what goes along for an image of which nothing is known, and how less would."""
+    names = {one["file"]: f"{one['name']} {one['version']}" for one in offered.offers}
+    sent = [wheel for wheel in offered.wheels if wheel.file in names]
+    if not sent or not image:
+        return
+    packages = joined([names[wheel.file] for wheel in sent], most=4)
+    total = size(sum(len(wheel.data) for wheel in sent))
+    digest = images.digest_of(image)
+    if digest is None:
+        yield say.OFFERED(image=image, packages=packages, size=total)
+    else:
+        yield say.OFFERED_TO_TAG(image=image, packages=packages, size=total, digest=digest)
 
 
 def _patches_in_queue(

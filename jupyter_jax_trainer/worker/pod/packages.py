@@ -10,6 +10,7 @@ import subprocess
 import sys
 import zipfile
 from collections import deque
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ class PackageError(WorkerError):
     """A package that the job asked for could not be installed."""
 
 
-def add(archive: Archive, scratch: Path | None) -> None:
+def add(archive: Archive, scratch: Path | None, offered: Collection[str] = ()) -> None:
     """Install the packages of a job into a directory of its own, and put that on ``sys.path``.
 
     Parameters
@@ -37,13 +38,20 @@ def add(archive: Archive, scratch: Path | None) -> None:
         The bundle, with the wheels that travel with it.
     scratch
         Where they can be written.
+    offered
+        Those of its offers that are to be installed, by their file names.
 
     Raises
     ------
     PackageError
         A wheel is for another Python or machine, pip has failed, or there is no place to write.
     """
-    wheels = [name for name in archive.manifest["members"] if name.startswith(_PREFIX)]
+    left = {one["file"] for one in archive.manifest.get("offers", ())}.difference(offered)
+    wheels = [
+        name
+        for name in archive.manifest["members"]
+        if name.startswith(_PREFIX) and name.removeprefix(_PREFIX) not in left
+    ]
     wanted = json.loads(os.environ.get(PIP_VARIABLE) or "[]")
     if not wheels and not wanted:
         return

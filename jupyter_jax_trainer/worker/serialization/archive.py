@@ -23,7 +23,7 @@ import zipimport
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NotRequired, TypedDict
+from typing import Literal, NotRequired, TypedDict
 
 from jupyter_jax_trainer.datatypes import JsonValue
 from jupyter_jax_trainer.errors import JobDirError
@@ -56,6 +56,37 @@ class Contents(TypedDict):
     buffers: list[Buffer]
 
 
+class Offer(TypedDict):
+    """A package that goes along in case the image lacks it.
+
+    Attributes
+    ----------
+    name, version
+        Of its distribution; the name is normalized.
+    file
+        The wheel; None where it can't be sent.
+    problem
+        Why it can't.
+    use
+        Whether the job certainly imports it, or may do so; or others need it.
+    replaces
+        Which versions in the image it replaces: ``others``, where objects of it are sent.
+    requires
+        Its requirements, with markers.
+    unmet
+        Normalized name → version of what it does not want and works with all the same.
+    """
+
+    name: str
+    version: str
+    file: str | None
+    problem: str | None
+    use: Literal["certain", "possible", "needed"]
+    replaces: Literal["none", "others", "all"]
+    requires: list[str]
+    unmet: dict[str, str]
+
+
 class BundleManifest(TypedDict):
     """What the manifest of a job's bundle says besides.
 
@@ -76,6 +107,8 @@ class BundleManifest(TypedDict):
         Files of the job that can be run as programs.
     cell_file, labels
         The file name under which the cell is compiled, and what tracebacks call such files.
+    offers
+        Packages for an image of which nothing is known.
     """
 
     name: str
@@ -90,6 +123,7 @@ class BundleManifest(TypedDict):
     executable: list[str]
     cell_file: str
     labels: dict[str, str]
+    offers: NotRequired[list[Offer]]
 
 
 class Bundle(BundleManifest, Contents):

@@ -645,6 +645,11 @@ class Pod(ApiObject):
         ]
 
     @property
+    def image(self) -> str:
+        """The image of the training container, with its digest; empty as long as none is there."""
+        return next((one.text("imageID") for one in self.states[:1]), "")
+
+    @property
     def runs(self) -> bool:
         """Whether the training container runs."""
         return any(one.runs for one in self.states[:1])

@@ -14,6 +14,7 @@ from jupyter_jax_trainer.backends.kubernetes.api.objects import Pod
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.endings import broken_before
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.diagnosis import Verdict
 from jupyter_jax_trainer.backends.kubernetes.submit.payload import NOT_STARTED, SAID
+from jupyter_jax_trainer.capture.distributions import by_modules
 from jupyter_jax_trainer.jobdir.failure import Failure, RankEnd, diagnose, positions
 from jupyter_jax_trainer.jobdir.layout import RETURNED, JobDir
 from jupyter_jax_trainer.jobdir.manifest import submitted_of
@@ -24,6 +25,7 @@ from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.worker.records import ErrorRecord, Position
 
 _LAST_WORDS = 20
+_NO_MODULE = re.compile(r"^ModuleNotFoundError: No module named '(\w+(?:\.\w+)*)'$", re.MULTILINE)
 # As Python says it, and as numpy does.
 _NO_FILE = re.compile(
     r"\[Errno 2\] No such file or directory: "
@@ -82,16 +84,29 @@ def failure_of(
             failure.message = failure.log[-1].removeprefix(SAID)
     error = failure.error
     if error is not None and not failure.hint:
-        failure.hint = _missing(error) or _not_sent(error, directory)
+        failure.hint = _missing(error, directory) or _not_sent(error, directory)
     return failure
 
 
-def _missing(error: ErrorRecord) -> str | None:
-    """Return what to do about a module that is missing, by the name of the package that has it."""
-    found = re.fullmatch(r"No module named '(\w+)[\w.]*'", error["message"])
-    if found is None or error["type"] != "ModuleNotFoundError":
+def _missing(error: ErrorRecord, directory: JobDir) -> str | None:
+    """Return what to do about a module that is missing, by the name of the package that has it.
+
+    Libraries that look for another one often raise an `ImportError` from the error of Python.
+    """
+    text = f"{error['type']}: {error['message']}"
+    found = _NO_MODULE.fullmatch(text)
+    if found is None and error["type"] == "ImportError":
+        found = next(_NO_MODULE.finditer(error["traceback"]), None)
+    if found is None:
         return None
-    package = next(iter(packages_distributions().get(found[1], ())), found[1])
+    module = found[1]
+    top = module.partition(".")[0]
+    folder = (directory.read_manifest().get("origin") or {}).get("cwd")
+    if folder and any(os.path.exists(f"{folder}/{top}{end}") for end in (".py", "/__init__.py")):
+        return say.OWN_MODULE_NOT_SENT(module=module)
+    # Of a namespace each part may be another package's.
+    package = next(iter(by_modules([module])), None)
+    package = package or next(iter(packages_distributions().get(top, ())), top)
     return say.NO_MODULE(package=package)
 
 

@@ -27,8 +27,9 @@ from jupyter_jax_trainer.backends.kubernetes.follow.saved import applied
 from jupyter_jax_trainer.backends.kubernetes.follow.sending import Sending, Waiting
 from jupyter_jax_trainer.backends.kubernetes.follow.steering import Steering
 from jupyter_jax_trainer.backends.kubernetes.logs.streams import Streams
-from jupyter_jax_trainer.backends.kubernetes.submit import initializers, launch
+from jupyter_jax_trainer.backends.kubernetes.submit import images, initializers, launch
 from jupyter_jax_trainer.backends.kubernetes.submit.trainjob import own_name
+from jupyter_jax_trainer.errors import JaxTrainError
 from jupyter_jax_trainer.jobdir.failure import (
     CANCELLED,
     Failure,
@@ -191,6 +192,7 @@ class Followed:
                 self.record.initializers(initializers.look(ours))
             self._fetch_held()
             self._send_bundle()
+            self._remember_image()
             for text in self.lacking:
                 self.problem(text)
             over = self._over()
@@ -502,6 +504,21 @@ class Followed:
                 self.problem,
             )
             self._sending.start()
+
+    def _remember_image(self) -> None:
+        """Note what rank 0 has said of its image, when its pod says which one that is."""
+        said = self.ranks.image
+        name = self.record.state["ranks"][0].get("pod")
+        pods = [
+            self._attempts.pods[uid] for uid in self.streams.proven & self._attempts.pods.keys()
+        ]
+        image = next((pod.image for pod in pods if pod.name == name and pod.image), None)
+        if said is None or image is None:
+            return
+        self.ranks.image = None
+        if policy.standing(self.directory, self.manifest).mine:
+            with contextlib.suppress(OSError, JaxTrainError):  # a full disk: it is sent again
+                images.remember(image, plan_of(self.manifest).get("image"), said)
 
     def _note_progress(self) -> None:
         self.ranks.spoken = True

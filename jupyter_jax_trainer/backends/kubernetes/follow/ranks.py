@@ -14,6 +14,7 @@ from jupyter_jax_trainer.backends.kubernetes.follow.saved import Kept
 from jupyter_jax_trainer.backends.kubernetes.logs import messages
 from jupyter_jax_trainer.backends.kubernetes.logs.messages import Message
 from jupyter_jax_trainer.backends.kubernetes.logs.textreader import lost
+from jupyter_jax_trainer.backends.kubernetes.submit.images import Contents
 from jupyter_jax_trainer.jobdir.failure import diagnose, summary
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.state import RankState, new_rank
@@ -50,6 +51,8 @@ class Ranks:
         What is written of the job, and what is kept for the next follower.
     spoken
         A rank has said something that may change the job's state.
+    image
+        What rank 0 has said of its image, until somebody takes it.
     """
 
     def __init__(
@@ -63,6 +66,7 @@ class Ranks:
         self.record = Recorder(directory, ranks, directory.read_state())
         self.kept = Kept(directory, nodes)
         self.spoken = False
+        self.image: Contents | None = None
         self._directory = directory
         self._guard = guard
         self._on_problem = on_problem
@@ -131,6 +135,9 @@ class Ranks:
                 self.kept.stored = message.file
             case messages.Results():
                 self.record.results(message.table)
+            case messages.ImageSeen():
+                if rank == 0:
+                    self.image = message.contents
             case _ if kind in _PHASES:
                 end.joined |= kind == "joined"
                 end.finished |= kind == "finished"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from types import NoneType
 from typing import Any, TypedDict, cast
 
+from jupyter_jax_trainer.backends.kubernetes.submit.images import Contents
 from jupyter_jax_trainer.datatypes import JsonValue
 from jupyter_jax_trainer.jobdir.formats import Shape, misfit
 from jupyter_jax_trainer.jobdir.records import Display, Frame
@@ -31,6 +32,7 @@ _FORMS: dict[str, dict[str, Shape]] = {
     "result_held": {"port": int, "size": int, "sha256": str, "seconds": _NUMBER},
     "result_stored": {"size": int, "sha256": str},
     "results": {"results": [{"name": str}]},
+    "image": {"python": str, "glibc": str, "machine": str, "distributions": dict},
 }
 _RESULT: dict[str, Shape] = {"type": str, "size": int}
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -182,6 +184,13 @@ class Results(Message):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ImageSeen(Message):
+    """What the image has that the rank runs in."""
+
+    contents: Contents
+
+
+@dataclass(frozen=True, kw_only=True)
 class Gap(Message):
     """So many lines and bytes are missing in the log; the reader says so, before a message."""
 
@@ -252,7 +261,19 @@ def _typed(kind: str, found: Mapping[str, Any], said: dict[str, Any]) -> Message
             return ResultStored(file=_file(found), **said)
         case "results":
             return Results(table=cast(list[ResultInfo], found["results"]), **said)
+        case "image":
+            return ImageSeen(contents=_contents(found), **said)
     return Message(**said)
+
+
+def _contents(found: Mapping[str, Any]) -> Contents:
+    listed = found["distributions"].items()
+    return Contents(
+        python=found["python"],
+        glibc=found["glibc"],
+        machine=found["machine"],
+        distributions={name: one for name, one in listed if isinstance(one, str)},
+    )
 
 
 def _port(found: Mapping[str, Any]) -> int | None:

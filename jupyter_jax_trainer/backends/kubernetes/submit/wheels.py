@@ -7,7 +7,8 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,12 +20,15 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.backends.kubernetes.submit import images
 from jupyter_jax_trainer.capture.environment import OF_IMAGE
+from jupyter_jax_trainer.capture.packing import CannotPack, Platform
 from jupyter_jax_trainer.capture.room import Room
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.messages import submit as say
 from jupyter_jax_trainer.text import size
 
 _PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input"]
+_TROUBLE = (OSError, subprocess.SubprocessError, ValueError, LookupError)
+_OLDEST_GLIBC = 17  # 2.17; pip takes wheels for older ones with those of manylinux2014
 
 
 @dataclass
@@ -103,7 +107,7 @@ def gather(wanted: Sequence[str], python: str, room: Room, *, from_pods: bool = 
         try:
             files = {**_fetch(wanted, python, Path(folder)), **own}
             problem = None
-        except (OSError, subprocess.SubprocessError, ValueError, LookupError) as error:
+        except _TROUBLE as error:
             files, problem = own, _words(error)
     length = sum(map(len, files.values()))
     if problem is None and not room.fits(length):
@@ -152,17 +156,74 @@ def _read(path: str) -> bytes:
         raise UsageError(say.UNREADABLE_WHEEL(path=path, error=error.strerror)) from None
 
 
+class Index:
+    """The index that this machine's pip is configured for, asked for wheels of exact versions.
+
+    All that one submission asks takes no longer than pip may take once.
+    """
+
+    def __init__(self) -> None:
+        self._until: float | None = None
+
+    def __call__(self, pins: Mapping[str, str], platform: Platform) -> dict[str, bytes]:
+        """Fetch the wheels of distributions for a platform, and nothing that they need.
+
+        Parameters
+        ----------
+        pins
+            Normalized name → version.
+        platform
+            Where they have to run.
+
+        Returns
+        -------
+        Their contents, by their file names.
+
+        Raises
+        ------
+        CannotPack
+            One is not to be had; the text says why.
+        """
+        now = time.monotonic()
+        self._until = self._until or now + timeouts.PIP.seconds
+        wanted = [f"{name}=={version}" for name, version in pins.items()]
+        tags = _manylinux(platform.machine, platform.glibc[1])
+        python = platform.python or f"{sys.version_info[0]}.{sys.version_info[1]}"
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                # The user waits, perhaps for a package that the job does not need.
+                more = ["--no-deps", "--retries", "1"]
+                left = max(0.0, self._until - now)
+                return _download([*wanted, *more], python, tags, Path(folder), left)
+            except _TROUBLE as error:
+                raise CannotPack(_words(error)) from None
+
+
 def _fetch(wanted: Sequence[str], python: str, folder: Path) -> dict[str, bytes]:
     """Let pip work out what is needed, and download what an image lacks."""
     # Of an image nothing is known but its Python; the nodes are taken to have this machine's kind
     # of processor, where this machine is of their kind at all.
     machine = images.machine()
-    tags = [f"manylinux_2_{minor}_{machine}" for minor in range(28, 16, -1)]
-    choice = ["--only-binary", ":all:", "--python-version", python, "--implementation", "cp"]
-    for tag in (*tags, f"manylinux2014_{machine}", f"linux_{machine}"):
-        choice += ["--platform", tag]
+    tags = [*_manylinux(machine, 28), f"linux_{machine}"]
     named = [str(Path(name).expanduser()) if is_path(name) else name for name in wanted]
+    return _download(named, python, tags, folder, timeouts.PIP.seconds)
+
+
+def _manylinux(machine: str, glibc: int) -> list[str]:
+    """Return the platforms of wheels that run with a version of glibc, the newest first."""
+    tags = [f"manylinux_2_{minor}_{machine}" for minor in range(glibc, _OLDEST_GLIBC - 1, -1)]
+    return [*tags, f"manylinux2014_{machine}"]
+
+
+def _download(
+    wanted: Sequence[str], python: str, platforms: Sequence[str], folder: Path, seconds: float
+) -> dict[str, bytes]:
+    """Download the files that pip would install, each with the hash that its report has."""
+    choice = ["--only-binary", ":all:", "--python-version", python, "--implementation", "cp"]
+    for tag in platforms:
+        choice += ["--platform", tag]
     report = folder / "report.json"
+    until = time.monotonic() + seconds
     _run(
         [
             "install",
@@ -174,8 +235,9 @@ def _fetch(wanted: Sequence[str], python: str, folder: Path) -> dict[str, bytes]
             "--report",
             str(report),
             *choice,
-            *named,
-        ]
+            *wanted,
+        ],
+        seconds,
     )
     found: list[_Entry] = json.loads(report.read_text())["install"]
     lines = [line for item in found if (line := _requirement(item))]
@@ -193,7 +255,8 @@ def _fetch(wanted: Sequence[str], python: str, folder: Path) -> dict[str, bytes]
                 *choice,
                 "--requirement",
                 str(listed),
-            ]
+            ],
+            max(0.0, until - time.monotonic()),
         )
     return {path.name: path.read_bytes() for path in folder.glob("*.whl")}
 
@@ -208,7 +271,8 @@ def _requirement(item: _Entry) -> str | None:
     """
     meta, source = item["metadata"], item["download_info"]
     url, name = source["url"], re.sub(r"[-_.]+", "-", meta["name"]).lower()
-    if url.startswith("file:") or (OF_IMAGE.fullmatch(name) and not item.get("requested")):
+    own = url.startswith("file:") and item.get("is_direct")  # a wheel that was given by its path
+    if own or (OF_IMAGE.fullmatch(name) and not item.get("requested")):
         return None
     archive = source.get("archive_info", {})
     before = archive.get("hash", "").partition("sha256=")[2]
@@ -219,14 +283,14 @@ def _requirement(item: _Entry) -> str | None:
     return f"{wanted} --hash=sha256:{digest}"
 
 
-def _run(arguments: list[str]) -> None:
+def _run(arguments: list[str], seconds: float) -> None:
     done = subprocess.run(
         [*_PIP, *arguments],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         errors="replace",
-        timeout=timeouts.PIP.seconds,
+        timeout=seconds,
         check=False,
     )
     if done.returncode:
