@@ -249,6 +249,8 @@ class Client:
         ------
         ApiError, Unreachable
             It can't be had.
+        OSError
+            The node could not connect to the port, and says why.
         """
         generation = self._generation
         try:
@@ -260,6 +262,10 @@ class Client:
         end = forwarded.socket(port)
         try:
             yield end
+        except OSError as error:
+            if said := forwarded.error(port):  # what the node says of it
+                raise OSError(said.strip()) from error
+            raise
         finally:
             end.close()
             forwarded.close()

@@ -98,6 +98,7 @@ class Sending(threading.Thread):
         self._problem = problem
         self._owner = owner
         self._told = 0.0
+        self._failing_since: float | None = None
         self.doing: str = say.SENDING(size=size(bundle.stat().st_size))
 
     def run(self) -> None:
@@ -119,8 +120,12 @@ class Sending(threading.Thread):
             time.sleep(_PAUSE)
 
     def _fail(self, words: str) -> None:
-        self.doing = words
-        self._problem(words)
+        """Say what is wrong, unless the next try may well succeed: a pod has only just started."""
+        now = time.monotonic()
+        self._failing_since = self._failing_since or now
+        if now - self._failing_since > timeouts.SILENCE.seconds:
+            self.doing = words
+            self._problem(words)
 
     def _send_to(self, waiting: Waiting) -> None:
         """Send to rank 0, which hands it on, and then to those that it can't reach."""
@@ -164,6 +169,7 @@ class Sending(threading.Thread):
     def _hear(self, opened: Connection, progress: _Progress, total: int) -> None:
         for message in opened.receive():
             progress.take(message.head)
+            self._failing_since = None
         if time.monotonic() - self._told > _INTERVAL:
             self._told = time.monotonic()
             share = 100 * progress.least // max(1, total)
