@@ -101,7 +101,8 @@ def _missing(error: ErrorRecord, directory: JobDir) -> str | None:
         return None
     module = found[1]
     top = module.partition(".")[0]
-    folder = (directory.read_manifest().get("origin") or {}).get("cwd")
+    origin = submitted_of(directory.read_manifest())
+    folder = origin["cwd"] if origin is not None else None
     if folder and any(os.path.exists(f"{folder}/{top}{end}") for end in (".py", "/__init__.py")):
         return say.OWN_MODULE_NOT_SENT(module=module)
     # Of a namespace each part may be another package's.

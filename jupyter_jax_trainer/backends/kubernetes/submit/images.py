@@ -20,7 +20,8 @@ from jupyter_jax_trainer.capture.environment import Image
 from jupyter_jax_trainer.capture.packing import Platform
 from jupyter_jax_trainer.datatypes import JsonValue
 from jupyter_jax_trainer.errors import JaxTrainError
-from jupyter_jax_trainer.jobdir.files import FORMAT, Shape, read_json, write_json
+from jupyter_jax_trainer.jobdir.files import read_json, write_json
+from jupyter_jax_trainer.jobdir.formats import Shape
 from jupyter_jax_trainer.jobdir.store import check, home, private_directory
 
 PACKAGES = f"{PREFIX}/packages"
@@ -162,7 +163,6 @@ def remember(name: str, reference: str | None, said: Contents) -> None:
         return
     listed = {key: version for key, version in said.distributions.items() if _is_one(key, version)}
     record: dict[str, JsonValue] = {
-        "format": FORMAT,
         "name": names[0],
         "reference": reference,
         "python": said.python,
