@@ -11,6 +11,8 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
+import secrets
 import shlex
 import stat
 import sys
@@ -22,6 +24,7 @@ from jupyter_jax_trainer.messages import jobs as say
 
 _PRIVATE = 0o700
 _OF_OTHERS = 0o077
+_ID = re.compile(r"[0-9a-f]{32}")
 _MAX_LINKS = 40  # on the way to a file, as for Linux
 _CONTAINER_FILES = ("/.dockerenv", "/run/.containerenv")
 
@@ -77,6 +80,30 @@ def check(path: Path) -> Path:
         with contextlib.suppress(OSError):
             _secure(level)
     return path
+
+
+def own_id() -> str:
+    """Return by what this store is told from others, wherever it is mounted: 32 digits in hex.
+
+    Raises
+    ------
+    BackendError, OSError
+        As for `private_directory`.
+    """
+    path = private_directory(home()) / "id"
+    for _ in range(2):
+        with contextlib.suppress(OSError):
+            text = path.read_text()
+            if _ID.fullmatch(text):
+                return text
+        part = path.with_name(f"id.{os.getpid()}.part")
+        part.write_text(secrets.token_hex(16))
+        try:
+            with contextlib.suppress(FileExistsError):  # another process was first
+                os.link(part, path)
+        finally:
+            part.unlink()
+    raise BackendError(say.STORE_ID_DAMAGED(path=path))
 
 
 def _levels(path: Path) -> list[Path]:

@@ -56,6 +56,7 @@ NO_FOLLOWER = Message("the process that follows the job does not answer")
 
 ALL_RANKS = Message("the ranks")
 UNASKED = Message("Can't ask {ranks}: {reason}. Shown is what they last reported.")
+NOT_REACHED = Message("ranks {ranks} can't be reached")
 CONNECTION_CLOSED = Message("the connection was closed")
 
 identify(globals())

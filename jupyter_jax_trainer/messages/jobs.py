@@ -118,6 +118,9 @@ NOT_A_REGULAR_FILE = Message("not a regular file")
 CODE_UNREADABLE = Message("The cell's code in {path} can't be read: {error}.")
 DAMAGED = Message("damaged: {error}")
 
+STORE_ID_DAMAGED = Message(
+    "{path} does not hold the id of the job store.", "Delete it; a new one is made."
+)
 STORE_UNUSABLE = Message(
     "The job store {path} can't be used: {error}.",
     "Set JAXTRAIN_HOME to another directory, one that you can write to.",

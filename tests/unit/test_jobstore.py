@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import socket
 import stat
@@ -417,3 +418,23 @@ def test_a_directory_that_is_linked_is_no_job(home, tmp_path):
     assert layout.names() == set() and layout.list_all() == []
     with pytest.raises(JobNotFound):
         layout.find("link")
+
+
+def test_a_store_has_one_id_wherever_it_is_mounted(tmp_path, monkeypatch):
+    monkeypatch.setenv("JAXTRAIN_HOME", str(tmp_path / "one"))
+    found = store.own_id()
+    assert re.fullmatch("[0-9a-f]{32}", found) and store.own_id() == found
+    (tmp_path / "one").rename(tmp_path / "two")
+    monkeypatch.setenv("JAXTRAIN_HOME", str(tmp_path / "two"))
+    assert store.own_id() == found
+    assert [path.name for path in (tmp_path / "two").iterdir()] == ["id"]
+    monkeypatch.setenv("JAXTRAIN_HOME", str(tmp_path / "three"))
+    assert store.own_id() != found
+
+
+def test_an_id_that_is_damaged_is_said(tmp_path, monkeypatch):
+    monkeypatch.setenv("JAXTRAIN_HOME", str(tmp_path / "one"))
+    store.own_id()
+    (tmp_path / "one" / "id").write_text("")
+    with pytest.raises(BackendError, match="does not hold the id of the job store"):
+        store.own_id()

@@ -20,10 +20,11 @@ from podruns import PodRun, bundle, start
 from policy import skip_or_fail
 from relays import Loopback, Relays, knows_nothing, serving
 
-from jupyter_jax_trainer.backends.kubernetes.follow.line import Line, Target, Unsupported
+from jupyter_jax_trainer.backends.kubernetes.follow.line import Line, Target, Unready, Unsupported
 from jupyter_jax_trainer.worker.pod import relay
 from jupyter_jax_trainer.worker.pod.relay import Relay
 from jupyter_jax_trainer.worker.pod.wire import MAGIC, Owner
+from jupyter_jax_trainer.worker.processes import descendants
 
 SLEEPS = "import time\n\n\ntime.sleep(600)\n"
 MINE = Owner("ab" * 16, 1)
@@ -380,3 +381,64 @@ def test_the_death_of_a_child_of_the_cell_is_not_the_ranks(tmp_path):
         "time.sleep(0.2)\nprint('goes on')",
     )
     assert done.process.returncode == 0 and "goes on" in done.text
+
+
+# ---- all ranks start anew
+
+
+def pids(runs: list[PodRun]) -> list[int]:
+    return [rank_of(run) for run in runs]
+
+
+def runs_again(run: PodRun, times: int) -> None:
+    run.read(lambda run: run.kinds().count("running") == times)
+
+
+def test_all_ranks_start_anew_in_their_pods_and_only_once_for_an_id(pods):
+    runs = pods("import subprocess\nsubprocess.Popen(['sleep', '600'])\n" + SLEEPS, nodes=3)
+    before, all_before = pids(runs), [descendants(run.process.pid) for run in runs]
+    assert all(len(found) == 2 for found in all_before)
+    line = Line(Loopback(), MINE)
+    line.restart(target(runs), "one")
+    for run in runs:
+        runs_again(run, 2)
+    after = pids(runs)
+    assert set(before).isdisjoint(after)
+    assert not any(Path(f"/proc/{pid}").exists() for found in all_before for pid in found)
+    line.restart(target(runs), "one")
+    assert pids(runs) == after, "asked for twice, done once"
+    for run in runs:
+        eventually(lambda run=run: is_asleep(run))
+    assert {one["where"]["cell_line"] for one in line.where(target(runs))} == {7}
+    line.close()
+    runs[0].process.send_signal(signal.SIGTERM)
+    assert runs[0].process.wait(30) == 128 + signal.SIGTERM
+
+
+def test_no_rank_is_stopped_where_one_cannot_be_reached(pods):
+    runs = pods(nodes=3)
+    before = pids(runs)
+    line = Line(Loopback(), MINE)
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        found = target(runs)
+        found.addresses[2] = nobody.getsockname()
+        with pytest.raises(Unready, match="2"):
+            line.restart(found, "one")
+    assert pids(runs) == before
+    line.restart(target(runs), "one")
+    for run in runs:
+        runs_again(run, 2)
+    line.close()
+
+
+def test_a_rank_that_is_stopped_waits_and_its_pod_can_be_ended(pods):
+    (run,) = pods()
+    line = Line(Loopback(), MINE)
+    for _ in range(2):
+        assert line._ask(target([run]), {"ask": "stop", "id": "one"})["stopped"] is True
+    assert descendants(run.process.pid) == []
+    assert [one["where"] for one in line.where(target([run]))] == [None]
+    line.close()
+    run.process.send_signal(signal.SIGTERM)
+    assert run.end() == 128 + signal.SIGTERM

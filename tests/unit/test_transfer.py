@@ -23,7 +23,7 @@ import pytest
 from harness import eventually
 from podruns import PodRun
 
-from jupyter_jax_trainer.backends.kubernetes.follow.line import Target
+from jupyter_jax_trainer.backends.kubernetes.follow.line import Line, Target
 from jupyter_jax_trainer.backends.kubernetes.follow.sending import Sending, Waiting
 from jupyter_jax_trainer.backends.kubernetes.submit import payload
 from jupyter_jax_trainer.options.spec import JobSpec
@@ -377,6 +377,15 @@ def test_a_pod_that_waits_can_be_ended(pods):
     (run,) = pods(DATA)
     run.process.send_signal(signal.SIGTERM)
     assert run.end() == 128 + signal.SIGTERM
+
+
+def test_pods_that_wait_can_be_asked_where_they_are(pods):
+    runs = pods(DATA, nodes=2)
+    at = {1: ("127.0.0.1", ports(runs)[1])}
+    line = Line(Loopback(), Owner("ab" * 16, 1))
+    found = line.where(Target(pod="pod-0", port=ports(runs)[0], key=KEY, addresses=at))
+    assert sorted((one["rank"], one["where"]) for one in found) == [(0, None), (1, None)]
+    line.close()
 
 
 def test_a_bundle_that_never_comes_is_a_failure_that_says_so(pods):

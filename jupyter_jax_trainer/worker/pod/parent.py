@@ -20,8 +20,9 @@ from jupyter_jax_trainer.worker.pod.drain import wait_for_reader
 from jupyter_jax_trainer.worker.pod.parcel import Parcel
 from jupyter_jax_trainer.worker.pod.podchannel import PodChannel
 from jupyter_jax_trainer.worker.pod.relay import Relay
+from jupyter_jax_trainer.worker.pod.restart import Restart
 from jupyter_jax_trainer.worker.pod.transfer import Transfer
-from jupyter_jax_trainer.worker.processes import memory_kills
+from jupyter_jax_trainer.worker.processes import end_descendants, memory_kills
 
 _FORWARDED = (
     signal.SIGTERM,
@@ -49,7 +50,9 @@ class Parent:
     Attributes
     ----------
     port
-        Where the channel is; None where its port is another's.
+        Where the channel is; None where there is none.
+    attempt
+        How often the rank was started.
     """
 
     def __init__(self, key: bytes, rank: int) -> None:
@@ -57,28 +60,46 @@ class Parent:
         self._rank = rank
         self._pid = 0
         self._kills = memory_kills(*_KILLS)
+        self._signals = socket.socketpair()
+        self._starts = False
+        self.attempt = 0
         self._selector = selectors.DefaultSelector()
         self._relay = Relay(key, rank, self._selector, self._ask)
+        self._relay.restart = Restart(key, rank, self._selector, self._stop, self._start_anew)
         self._connection: socket.socket | None = None  # to the rank
         self._unread = b""
         self.port = self._relay.listen()
 
     def start(self) -> socket.socket:
         """Start the rank; return in it alone, with its connection to this process."""
-        ours, theirs = socket.socketpair()
-        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
-        self._pid = self._relay.pid = os.fork()
-        if self._pid == 0:
-            ours.close()
-            self._relay.abandon()
-            self._selector.close()
+        self._watch_signals()
+        while True:
+            self.attempt += 1
+            ours, theirs = socket.socketpair()
+            signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+            self._pid = self._relay.pid = os.fork()
+            if self._pid == 0:
+                ours.close()
+                self._leave_to_the_rank()
+                return theirs
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
-            return theirs
-        theirs.close()
-        ours.setblocking(False)
-        self._connection = ours
-        self._selector.register(ours, selectors.EVENT_READ, self._hear)
-        self._run()
+            theirs.close()
+            ours.setblocking(False)
+            self._connection, self._unread = ours, b""
+            self._selector.register(ours, selectors.EVENT_READ, self._hear)
+            self._run()
+
+    def _leave_to_the_rank(self) -> None:
+        """Give up, in the rank's own process, all that is process 1's."""
+        self._relay.abandon()
+        self._selector.close()
+        signal.set_wakeup_fd(-1)
+        for end in self._signals:
+            end.close()
+        for number in _SIGNALS:
+            usual = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+            signal.signal(number, usual)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
 
     def receive(self, parcel: Parcel) -> None:
         """Wait until the job's bundle is here, before the rank is started.
@@ -103,24 +124,41 @@ class Parent:
         for number, handler in before.items():
             signal.signal(number, handler)
 
-    def _run(self) -> NoReturn:
-        """Look after the rank until it ends, and end with its exit code."""
-        reader, writer = socket.socketpair()
+    def _watch_signals(self) -> None:
+        """Have signals wake the loop."""
+        reader, writer = self._signals
         reader.setblocking(False)
         writer.setblocking(False)
         signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
         for number in _SIGNALS:
             signal.signal(number, lambda *_: None)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
-        self._selector.register(reader, selectors.EVENT_READ, lambda: self._take_signals(reader))
-        while True:
+        self._selector.register(reader, selectors.EVENT_READ, self._take_signals)
+
+    def _run(self) -> None:
+        """Look after the rank: end with its exit code, or return when it is to be started anew."""
+        self._starts = False
+        while not self._starts:
             for key, _ in self._selector.select(_TICK if self._relay.is_busy else None):
                 key.data()
             self._relay.tick()
 
+    def _stop(self) -> None:
+        """End the rank and all that it has started."""
+        self._pid = self._relay.pid = 0  # its end is none of this process
+        end_descendants()
+        if self._connection is not None:
+            with contextlib.suppress(KeyError):  # it was closed at the other end
+                self._selector.unregister(self._connection)
+            self._connection.close()
+            self._connection = None
+
+    def _start_anew(self) -> None:
+        self._starts = True
+
     def _ask(self) -> None:
-        """Ask the rank where it is; one that takes nothing is not waited for."""
-        assert self._connection is not None
+        """Ask the rank where it is; one that takes nothing, or is not there, is not waited for."""
+        if self._connection is None:
+            return
         with contextlib.suppress(OSError):
             self._connection.send(b'{"kind":"where"}\n')
 
@@ -143,9 +181,11 @@ class Parent:
                 if found.pop("kind") == "where":
                     self._relay.take_place(found)
 
-    def _take_signals(self, reader: socket.socket) -> None:
-        for number in reader.recv(4096):
+    def _take_signals(self) -> None:
+        for number in self._signals[0].recv(4096):
             if number in _FORWARDED:
+                if not self._pid:  # it is being started anew
+                    os._exit(128 + number)
                 os.kill(self._pid, number)
         with contextlib.suppress(ChildProcessError):
             while (found := os.waitpid(-1, os.WNOHANG))[0]:

@@ -68,6 +68,7 @@ class Pod:
         self._port = parent.port
         self.bundle = self._receive(parent, key, rank)
         self.channel = PodChannel(key, rank, parent.start())
+        self._started_anew = parent.attempt > 1
         self._termination: Termination | None = None
 
     def _receive(self, parent: Parent, key: bytes, rank: int) -> str | None:
@@ -96,7 +97,7 @@ class Pod:
         leave
             Ends the process with a status.
         """
-        status = self._marker.status()
+        status = None if self._started_anew else self._marker.status()
         self.channel.send(
             "hello",
             python=sys.version.split()[0],

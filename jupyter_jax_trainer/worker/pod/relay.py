@@ -20,6 +20,7 @@ from typing import cast
 from jupyter_jax_trainer.datatypes import JsonValue
 from jupyter_jax_trainer.worker import timeouts
 from jupyter_jax_trainer.worker.pod.peer import Address, Peer, dial, read_addresses
+from jupyter_jax_trainer.worker.pod.restart import Restart
 from jupyter_jax_trainer.worker.pod.transfer import Transfer
 from jupyter_jax_trainer.worker.pod.wire import Message, Owner, Wire
 from jupyter_jax_trainer.worker.records import Position, Whereabouts
@@ -28,6 +29,7 @@ from jupyter_jax_trainer.worker.whereabouts import look_at
 PORT_VARIABLE = "JAXTRAIN_CHANNEL_PORT"
 PORT = 29_510  # of ranks other than 0, where nothing else is set
 _MOST_PEERS, _MOST_UNPROVEN = 32, 16
+_OF_RESTARTS = ("restart", "stop", "start")
 _MOST_DIALLED = 256  # other pods that are asked at a time: files are limited, often to 1024
 _TURN = 1.5  # seconds for a pod to answer the call while others wait for their turn
 
@@ -62,6 +64,8 @@ class Relay:
         Of the rank; 0 before it is started.
     transfer
         What takes the bundle, where that comes through the channel.
+    restart
+        What starts all ranks anew.
     """
 
     def __init__(
@@ -73,6 +77,7 @@ class Relay:
     ) -> None:
         self.pid = 0
         self.transfer: Transfer | None = None
+        self.restart: Restart | None = None
         self._key = key
         self._rank = rank
         self._selector = selector
@@ -104,10 +109,11 @@ class Relay:
 
     def abandon(self) -> None:
         """Close all files, in a process that is forked."""
-        for peer in self._peers:
+        for peer in (*self._peers, *(self._roll_call.dialled if self._roll_call else ())):
             peer.abandon()
-        if self.transfer is not None:
-            self.transfer.abandon()
+        for part in (self.transfer, self.restart):
+            if part is not None:
+                part.abandon()
         if self._socket is not None:
             self._socket.close()
 
@@ -119,8 +125,9 @@ class Relay:
                 peer.close()
         if self._roll_call is not None:
             self._hurry(self._roll_call, now)
-        if self.transfer is not None:
-            self.transfer.tick()
+        for part in (self.transfer, self.restart):
+            if part is not None:
+                part.tick()
 
     @property
     def is_busy(self) -> bool:
@@ -128,7 +135,7 @@ class Relay:
         return (
             self._roll_call is not None
             or any(not peer.wire.is_proven for peer in self._peers)
-            or (self.transfer is not None and self.transfer.is_busy)
+            or any(part is not None and part.is_busy for part in (self.transfer, self.restart))
         )
 
     def take_place(self, where: Position) -> None:
@@ -164,6 +171,8 @@ class Relay:
             self._call_roll(peer, number, read_addresses(message.head.get("addresses")))
         elif ask == "ping":
             peer.send({"number": number})
+        elif self.restart is not None and ask in _OF_RESTARTS and type(number) is int:
+            self.restart.serve(peer, number, message.head)
         elif self.transfer is not None and ask == "receive" and type(number) is int:
             self.transfer.begin(peer, number, message.head)
         elif self.transfer is not None and ask == "part" and type(number) is int:

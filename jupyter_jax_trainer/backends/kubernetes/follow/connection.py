@@ -36,6 +36,10 @@ class Connection:
         self._end = end
         self._wire = wire
 
+    def wait_up_to(self, seconds: float) -> None:
+        """Set for how long `receive` waits for anything."""
+        self._end.settimeout(seconds)
+
     def send(self, head: dict[str, JsonValue], body: bytes = b"") -> None:
         """Send a message.
 
@@ -96,8 +100,8 @@ def connect(
         The cluster refuses the connection, or does not answer.
     """
     with client.forward(pod, port) as end:
-        end.settimeout(patience)
         opened = Connection(end, wire)
+        opened.wait_up_to(patience)
         while not wire.is_proven:
             opened.receive()
         yield opened

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import socket
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -18,6 +16,7 @@ from jupyter_jax_trainer.datatypes import JsonValue
 from jupyter_jax_trainer.jobdir import store
 from jupyter_jax_trainer.jobdir.state import RankState
 from jupyter_jax_trainer.messages import channel as say
+from jupyter_jax_trainer.text import joined
 from jupyter_jax_trainer.worker.pod.wire import Owner, VersionError, Wire, WireError
 from jupyter_jax_trainer.worker.records import Whereabouts
 
@@ -79,6 +78,21 @@ class Unsupported(OSError):  # noqa: N818
     """The pods don't know what they were asked; the connection is as good as before."""
 
 
+class Unready(OSError):  # noqa: N818
+    """Other pods could not be reached, or are being asked for the same.
+
+    Parameters
+    ----------
+    ranks
+        Which.
+    """
+
+    def __init__(self, ranks: JsonValue) -> None:
+        listed = ranks if isinstance(ranks, list) else []
+        super().__init__(say.NOT_REACHED(ranks=joined(map(str, listed))))
+        self.ranks = [one for one in listed if type(one) is int]
+
+
 class Line:
     """A connection that is opened on first need, and closed when it is needed no more.
 
@@ -111,14 +125,34 @@ class Line:
             The cluster refuses the connection, or does not answer.
         """
         with self._guard:
-            addresses: dict[str, JsonValue] = {
-                str(rank): [host, port] for rank, (host, port) in target.addresses.items()
-            }
+            addresses = _as_json(target.addresses)
             answer = self._ask(target, {"ask": "where", "addresses": addresses})
             self._used = time.monotonic()
         ranks = answer.get("ranks")
         listed = ranks if isinstance(ranks, list) else []
         return [_read(one) for one in listed if isinstance(one, dict)]
+
+    def restart(self, target: Target, known: str) -> None:
+        """Have all ranks start anew in their pods.
+
+        Parameters
+        ----------
+        target
+            Where they are.
+        known
+            An id of the restart: asked for again, it is not done twice.
+
+        Raises
+        ------
+        Unready
+            Ranks can't be reached: none is stopped, or those that are wait for the next try.
+        OSError, ApiError, Unreachable
+            As for `where`.
+        """
+        with self._guard:
+            ask: dict[str, JsonValue] = {"ask": "restart", "id": known}
+            self._ask(target, {**ask, "addresses": _as_json(target.addresses)})
+            self._used = time.monotonic()
 
     def claim(self, target: Target, epoch: int) -> None:
         """Be the owner of an epoch, and tell the pods.
@@ -170,7 +204,7 @@ class Line:
                 if self._connection is None:
                     self._open(target)
                 return self._converse(head)
-            except Unsupported:
+            except (Unsupported, Unready):
                 raise
             except (OSError, WireError) as error:
                 self._close()
@@ -192,6 +226,8 @@ class Line:
     def _converse(self, head: dict[str, JsonValue]) -> dict[str, JsonValue]:
         assert self._connection is not None
         self._number += 1
+        ends_processes = timeouts.KILL.seconds if head["ask"] == "restart" else 0.0
+        self._connection.wait_up_to(timeouts.ANSWER.seconds + ends_processes)
         self._connection.send({**head, "number": self._number})
         while True:
             for message in self._connection.receive():
@@ -202,6 +238,8 @@ class Line:
                         case "owner":
                             epoch = message.head.get("epoch")
                             raise Refused(epoch if type(epoch) is int else 0)
+                        case "unreachable" | "busy":
+                            raise Unready(message.head.get("ranks"))
                         case _:
                             raise Unsupported(say.NOT_SUPPORTED(ask=head["ask"]))
 
@@ -214,8 +252,11 @@ class Line:
 
 def owner_of(epoch: int) -> Owner:
     """Return by what the pods tell this job store from another one."""
-    place = f"{socket.gethostname()} {store.home()}"
-    return Owner(hashlib.sha256(place.encode()).hexdigest()[:32], epoch)
+    return Owner(store.own_id(), epoch)
+
+
+def _as_json(addresses: Mapping[int, tuple[str, int]]) -> dict[str, JsonValue]:
+    return {str(rank): [*address] for rank, address in addresses.items()}
 
 
 def _in_words(error: OSError | WireError) -> OSError:
