@@ -94,7 +94,7 @@ def environment(job):
 
 def test_the_smallest_bundle_stays_within_the_room_that_is_left_for_it(tmp_path):
     write_bundle(tmp_path / "bundle.pyz", "small", capture_cell("print(1)", {}))
-    assert (tmp_path / "bundle.pyz").stat().st_size < 144 << 10
+    assert (tmp_path / "bundle.pyz").stat().st_size < 160 << 10
 
 
 @pytest.mark.parametrize("size", [1, 90_000, 779_999, 780_000, 780_001, 4_000_000, 8 << 20])

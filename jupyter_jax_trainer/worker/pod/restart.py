@@ -16,6 +16,7 @@ from __future__ import annotations
 import selectors
 import time
 from collections.abc import Callable, Mapping
+from enum import IntEnum
 from functools import partial
 
 from jupyter_jax_trainer.datatypes import JsonValue
@@ -23,7 +24,13 @@ from jupyter_jax_trainer.worker import timeouts
 from jupyter_jax_trainer.worker.pod.peer import Address, Peer, dial, read_addresses
 from jupyter_jax_trainer.worker.pod.wire import Message, Wire
 
-_PING, _STOP, _START = 1, 2, 3  # steps, and the numbers of their messages
+
+class _Step(IntEnum):
+    """A step, and the number of its messages."""
+
+    PING = 1
+    STOP = 2
+    START = 3
 
 
 class Restart:
@@ -112,7 +119,7 @@ class Restart:
                 self._selector,
                 partial(self._hear, now, rank),
                 lambda _: self._fail(now),
-                Message({"number": _PING, "ask": "ping"}),
+                Message({"number": _Step.PING, "ask": "ping"}),
             )
             if peer is None:
                 self._fail(now)
@@ -129,13 +136,13 @@ class Restart:
 
     def _go_on(self, now: _Round) -> None:
         """Take the next step, once all have taken the one before."""
-        while not now.missing and now.step < _START:
-            now.step += 1
+        while not now.missing and now.step < _Step.START:
+            now.step = _Step(now.step + 1)
             now.missing = set(now.peers)
-            ask = "stop" if now.step == _STOP else "start"
+            ask = "stop" if now.step == _Step.STOP else "start"
             for peer in now.peers.values():
                 peer.send({"number": now.step, "ask": ask, "id": now.id})
-            if now.step == _STOP:
+            if now.step == _Step.STOP:
                 self._stop(now.id)
         if not now.missing:
             self._end(now, {"number": now.number, "restarted": True})
@@ -173,6 +180,6 @@ class _Round:
         self.number = number
         self.id = known
         self.missing = missing
-        self.step = _PING
+        self.step = _Step.PING
         self.peers: dict[int, Peer] = {}
         self.until = time.monotonic() + timeouts.KILL.seconds

@@ -35,7 +35,7 @@ _IN_ENVIRONMENT = 1_040_000 * 3 // 4  # bytes, four characters for three: a Secr
 _PART = 1_000_000  # bytes of one Secret in the volume
 _IN_VOLUME = 8 << 20
 MOST_SECRETS = 1 + -(-_IN_VOLUME // _PART)
-_WORKER = 144 << 10  # bytes of a bundle with nothing captured, at most
+_WORKER = 160 << 10  # bytes of a bundle with nothing captured, at most
 # Members of a bundle: the worker, and what another machine that attaches the job shows of it.
 _OF_WORKER = ("__main__.py", "jupyter_jax_trainer/", "cloudpickle/", "manifest.json", "cell.py")
 
