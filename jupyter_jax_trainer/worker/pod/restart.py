@@ -111,55 +111,55 @@ class Restart:
         self, asker: Peer, number: int, known: str, addresses: Mapping[int, Address]
     ) -> None:
         others = {rank: at for rank, at in addresses.items() if rank != self._rank}
-        now = self._round = _Round(asker, number, known, set(others))
+        current = self._round = _Round(asker, number, known, set(others))
         for rank, address in others.items():
             peer = dial(
                 address,
                 Wire(self._key, rank, asker.wire.owner),
                 self._selector,
-                partial(self._hear, now, rank),
-                lambda _: self._fail(now),
+                partial(self._hear, current, rank),
+                lambda _: self._fail(current),
                 Message({"number": _Step.PING, "ask": "ping"}),
             )
             if peer is None:
-                self._fail(now)
+                self._fail(current)
                 return
-            now.peers[rank] = peer
-        self._go_on(now)
+            current.peers[rank] = peer
+        self._go_on(current)
 
-    def _hear(self, now: _Round, rank: int, _: Peer, message: Message) -> None:
+    def _hear(self, current: _Round, rank: int, _: Peer, message: Message) -> None:
         if "error" in message.head:
-            self._fail(now)
-        elif message.head.get("number") == now.step:
-            now.missing.discard(rank)
-            self._go_on(now)
+            self._fail(current)
+        elif message.head.get("number") == current.step:
+            current.missing.discard(rank)
+            self._go_on(current)
 
-    def _go_on(self, now: _Round) -> None:
+    def _go_on(self, current: _Round) -> None:
         """Take the next step, once all have taken the one before."""
-        while not now.missing and now.step < _Step.START:
-            now.step = _Step(now.step + 1)
-            now.missing = set(now.peers)
-            ask = "stop" if now.step == _Step.STOP else "start"
-            for peer in now.peers.values():
-                peer.send({"number": now.step, "ask": ask, "id": now.id})
-            if now.step == _Step.STOP:
-                self._stop(now.id)
-        if not now.missing:
-            self._end(now, {"number": now.number, "restarted": True})
-            self._start(now.id)
+        while not current.missing and current.step < _Step.START:
+            current.step = _Step(current.step + 1)
+            current.missing = set(current.peers)
+            ask = "stop" if current.step == _Step.STOP else "start"
+            for peer in current.peers.values():
+                peer.send({"number": current.step, "ask": ask, "id": current.id})
+            if current.step == _Step.STOP:
+                self._stop(current.id)
+        if not current.missing:
+            self._end(current, {"number": current.number, "restarted": True})
+            self._start(current.id)
 
-    def _fail(self, now: _Round) -> None:
+    def _fail(self, current: _Round) -> None:
         """Say who is missing: ranks that have stopped by then wait for the next try."""
-        ranks: list[JsonValue] = [*sorted(now.missing)]
-        self._end(now, {"number": now.number, "error": "unreachable", "ranks": ranks})
+        ranks: list[JsonValue] = [*sorted(current.missing)]
+        self._end(current, {"number": current.number, "error": "unreachable", "ranks": ranks})
 
-    def _end(self, now: _Round, answer: dict[str, JsonValue]) -> None:
-        if self._round is not now:
+    def _end(self, current: _Round, answer: dict[str, JsonValue]) -> None:
+        if self._round is not current:
             return  # its connections are being closed
         self._round = None
-        for peer in now.peers.values():
+        for peer in current.peers.values():
             peer.close()
-        now.asker.send(answer)
+        current.asker.send(answer)
 
 
 class _Round:
