@@ -51,7 +51,7 @@ def measure(runs: int) -> list[Measured]:
 
 def _where(there: Place, runs: int) -> Measured:
     job, _ = run_job(BLOCKED, f"-n {NODES} {there.options}")
-    until(lambda: all(rank["state"] == "Running" for rank in job.ranks), 0.1)
+    until(lambda: all(rank.state == "Running" for rank in job.ranks), 0.1)
     times: list[float] = []
     job.where()  # opens the connection
     for _ in range(runs * ASKED):

@@ -359,9 +359,7 @@ def test_lines_that_can_not_be_are_refused_before_anything_starts(kernel, desk):
         assert said in plain(cell.text) and len(cell.outputs[-1]["traceback"]) <= 3, cell.text
     cell = kernel.run("%%jaxtrain --backend local --namespace x\n1", fails=True)
     assert "on Kubernetes" in plain(cell.text)
-    kernel.run("import numpy as np; large = np.zeros(4_000_000); file = open('/etc/hostname')")
-    cell = kernel.run(f"%%jaxtrain {ON}\nlarge.sum()", fails=True)
-    assert "takes 32 MB" in plain(cell.text) and "--store" in cell.text and "--volume" in cell.text
+    kernel.run("file = open('/etc/hostname')")
     assert "`file` can't be sent" in plain(
         kernel.run(f"%%jaxtrain {ON}\nfile.read()", fails=True).text
     )

@@ -11,6 +11,7 @@ from policy import skip_or_fail
 
 from cluster import made_runtimes
 from cluster.jobs import run, stop_followers, submit
+from jupyter_jax_trainer.backends.kubernetes.api import rights
 from jupyter_jax_trainer.backends.kubernetes.follow.attach import attach
 from jupyter_jax_trainer.backends.kubernetes.submit import payload
 from jupyter_jax_trainer.errors import CaptureError, ResultError, UsageError
@@ -31,7 +32,7 @@ def secrets(namespace, job):
 
 
 @pytest.mark.parametrize(
-    ("size", "several"), [(640_000, False), (7_800_000, True)], ids=["environment", "volume"]
+    ("size", "several"), [(600_000, False), (7_800_000, True)], ids=["environment", "volume"]
 )
 def test_a_bundle_travels_in_secrets(place, namespace, size, several):
     data = noise(size)
@@ -89,7 +90,8 @@ def test_larger_ones_travel_through_a_store_and_so_do_large_results(
         shared.remove()
 
 
-def test_what_will_not_fit_is_refused_before_anything_starts(place, namespace):
+def test_what_will_not_fit_is_refused_before_anything_starts(place, namespace, monkeypatch):
+    monkeypatch.setattr(rights, "missing", lambda client, wanted: [*wanted])  # no port-forwards
     big = noise(9_000_000)
     with pytest.raises(CaptureError) as told:
         submit(SUM, place, "", {"data": big, "__name__": "__main__"})

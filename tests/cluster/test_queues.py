@@ -21,6 +21,7 @@ from cluster.jobs import CAUSES, submit
 from cluster.kubernetes_cluster import Cluster, Namespace
 from cluster.pages import Terminal, blocks
 from jupyter_jax_trainer.backends.kubernetes import connection
+from jupyter_jax_trainer.backends.kubernetes.api import rights
 from jupyter_jax_trainer.backends.kubernetes.submit import quota
 from jupyter_jax_trainer.commands import Context, run_command
 from jupyter_jax_trainer.doctor import report
@@ -154,7 +155,9 @@ def succeeds(job: Job) -> None:
 # -- before anything starts -----------------------------------------------------------------------
 
 
-def test_what_a_queue_does_not_take_is_refused_before_anything_starts(queued, place, namespace):
+def test_what_a_queue_does_not_take_is_refused_before_anything_starts(
+    queued, place, namespace, monkeypatch
+):
     refused: dict[str, str] = {
         f"{place} --queue other": say.NO_QUEUE(queue="other", namespace=namespace.name),
         f"{queued} --priority nope": say.NO_PRIORITY(priority="nope"),
@@ -170,7 +173,8 @@ def test_what_a_queue_does_not_take_is_refused_before_anything_starts(queued, pl
         assert words in str(told.value)
         assert told.value.hint
     data = {"data": b"x" * 1_200_000, "__name__": "__main__"}
-    with pytest.raises(CaptureError, match="drops volumes") as told:
+    with monkeypatch.context() as without, pytest.raises(CaptureError, match="drops vol") as told:
+        without.setattr(rights, "missing", lambda client, wanted: [*wanted])  # no port-forwards
         submit("len(data)", queued, "", data)
     assert "1.2 MB" in str(told.value) and "780 kB" in str(told.value)
     assert not namespace.get("trainjobs,secrets")["items"]

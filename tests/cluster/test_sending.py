@@ -55,6 +55,7 @@ def test_pods_that_start_again_get_it_again(place, cluster):
     assert job.restarts == 1
 
 
+@pytest.mark.release  # the node looks once in ten seconds, and takes its time
 def test_a_pod_that_is_evicted_for_what_it_gets_says_so(place, namespace):
     def small(pod):
         limits = pod["containers"][0].setdefault("resources", {}).setdefault("limits", {})

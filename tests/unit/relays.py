@@ -48,7 +48,7 @@ class Relays(threading.Thread):
 
     def __init__(self, count: int) -> None:
         super().__init__(name="relays", daemon=True)
-        self._selector = selectors.DefaultSelector()
+        self.selector = selectors.DefaultSelector()
         self._ended = False
         self.relays = [self._relay(rank) for rank in range(count)]
         with _any_port():
@@ -58,7 +58,7 @@ class Relays(threading.Thread):
         self.start()
 
     def _relay(self, rank: int) -> Relay:
-        found = Relay(KEY.encode(), rank, self._selector, lambda: found.take_place(place(rank)))
+        found = Relay(KEY.encode(), rank, self.selector, lambda: found.take_place(place(rank)))
         found.pid = os.getpid()
         return found
 
@@ -71,13 +71,13 @@ class Relays(threading.Thread):
     def run(self) -> None:
         """Serve until they are closed."""
         while not self._ended:
-            for key, _ in self._selector.select(0.02):
+            for key, _ in self.selector.select(0.02):
                 key.data()
             for one in self.relays:
                 one.tick()
         for one in self.relays:
             one.abandon()
-        self._selector.close()
+        self.selector.close()
 
     def close(self) -> None:
         """End them."""

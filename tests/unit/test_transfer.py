@@ -5,12 +5,10 @@ from __future__ import annotations
 import hashlib
 import os
 import random
-import selectors
 import signal
 import socket
 import subprocess
 import sys
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,17 +20,17 @@ import podruns
 import pytest
 from harness import eventually
 from podruns import PodRun
+from relays import Relays
 
 from jupyter_jax_trainer.backends.kubernetes.follow.line import Line, Target
-from jupyter_jax_trainer.backends.kubernetes.follow.sending import Sending, Waiting
+from jupyter_jax_trainer.backends.kubernetes.follow.sending import Progress, Sending, Waiting
 from jupyter_jax_trainer.backends.kubernetes.submit import payload
 from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.worker.pod import parcel as parcels
 from jupyter_jax_trainer.worker.pod import peer
 from jupyter_jax_trainer.worker.pod.parcel import Parcel, TransferError
-from jupyter_jax_trainer.worker.pod.relay import Relay
 from jupyter_jax_trainer.worker.pod.transfer import Transfer
-from jupyter_jax_trainer.worker.pod.wire import Owner
+from jupyter_jax_trainer.worker.pod.wire import Owner, WireError
 
 KEY = podruns.KEY
 CELL = "print('sum', int(data.sum()))\n"
@@ -119,15 +117,11 @@ class Swarm:
         self.sent: Counter[int] = Counter()
         self.problems: list[str] = []
         self.parcels = [self.parcel(rank, folder) for rank in range(ranks)]
-        self._selector = selectors.DefaultSelector()
-        self._ended = False
-        self._relays, self.ports = [], []
-        for rank, one in enumerate(self.parcels):
-            relay = Relay(KEY.encode(), rank, self._selector, lambda: None)
-            relay.transfer = Transfer(KEY.encode(), rank, self._selector, one)
-            self._relays.append(relay)
-            self.ports.append(relay.listen())
-        self._thread = threading.Thread(target=self._run, daemon=True)
+        self.relays = Relays(ranks)
+        self.ports = self.relays.ports
+        for rank, relay in enumerate(self.relays.relays):
+            of_loop = self.relays.selector
+            relay.transfer = Transfer(KEY.encode(), rank, of_loop, self.parcels[rank])
 
     def parcel(self, rank: int, folder: Path) -> Parcel:
         data = self.bundle.read_bytes()
@@ -136,36 +130,17 @@ class Swarm:
     def waiting(self) -> set[int]:
         return {rank for rank, one in enumerate(self.parcels) if not one.is_whole}
 
-    def start(self) -> None:
-        if not self._thread.is_alive():
-            self._thread.start()
-
     def send(self, cluster: Any = None, among: Callable[[], set[int]] | None = None) -> Sending:
-        self.start()
         cluster = cluster or Loopback()
         return send(cluster, self.bundle, self.ports, among or self.waiting, self.problems)
 
     def wait(self) -> None:
         eventually(lambda: not self.waiting(), seconds=60)
 
-    def close(self) -> None:
-        self._ended = True
-        self._thread.join(5)
-        for relay in self._relays:
-            relay.abandon()
-
-    def _run(self) -> None:
-        while not self._ended:
-            for key, _ in self._selector.select(0.05):
-                key.data()
-            for relay in self._relays:
-                relay.tick()
-
 
 @pytest.fixture
 def swarm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Swarm]]:
     """Make pods that count what they send to each other."""
-    monkeypatch.setenv("JAXTRAIN_CHANNEL_PORT", "0")
     made: list[Swarm] = []
     of: list[int] = []
 
@@ -198,7 +173,7 @@ def swarm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
 
     yield make
     for one in made:
-        one.close()
+        one.relays.close()
 
 
 @pytest.mark.parametrize(("ranks", "size"), [(1, 0), (2, 1), (3, 3_000_000), (64, 1_000_000)])
@@ -264,7 +239,6 @@ send(Loopback(), Path(sys.argv[1]), ports, lambda: {*range(len(ports))}).join()
 def test_a_follower_that_is_killed_while_it_sends_is_followed_by_another(swarm):
     size = 60_000_000
     pods = swarm(3, size)
-    pods.start()
     path = os.pathsep.join((str(Path(__file__).parent), str(Path(__file__).parent.parent)))
     first = subprocess.Popen(
         [sys.executable, "-c", KILLED, str(pods.bundle), *map(str, pods.ports)],
@@ -318,12 +292,29 @@ def test_a_pod_that_others_cannot_reach_gets_it_through_the_api(swarm):
 def test_another_pod_takes_the_place_of_one_that_is_gone(swarm):
     """The first in a part of the tree is dead: those behind it get the bundle all the same."""
     pods = swarm(8)
-    dead = pods._relays[1]
-    pods._selector.unregister(dead._socket)
+    dead = pods.relays.relays[1]
+    pods.relays.selector.unregister(dead._socket)
     dead._socket.close()
     pods.send()
     eventually(lambda: pods.waiting() == {1}, seconds=30)
     pods.parcels[1].is_whole = True
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        {"have": -1, "least": -1},
+        {"have": 5, "least": 6},
+        {"have": 11, "least": 0},
+        {"have": True, "least": 0},
+        {"have": "5", "least": 0},
+        {"least": 0},
+        {"have": 5, "least": 5, "error": "owner"},
+    ],
+)
+def test_what_a_pod_says_of_itself_is_bounded(head):
+    with pytest.raises(WireError):
+        Progress(10).take(head)
 
 
 # ---- real pods

@@ -247,7 +247,7 @@ class Transfer:
         if child.sent is not None and have > child.acknowledged:
             child.tries = 0
         child.sent, child.acknowledged = max(have, child.sent or 0), have
-        child.least = least if type(least) is int else have
+        child.least = min(max(0, least), have) if type(least) is int else have
         news = _News(
             done=_ranks(head.get("done"), child.ranks), lost=_ranks(head.get("lost"), child.ranks)
         )

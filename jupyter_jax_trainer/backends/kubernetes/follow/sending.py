@@ -39,10 +39,21 @@ class Waiting:
 
 
 @dataclass
-class _Progress:
-    """What the pods have said of themselves."""
+class Progress:
+    """What the pods have said of themselves.
 
-    have: int = -1
+    Attributes
+    ----------
+    total
+        Bytes of the bundle.
+    have, least
+        How many the first pod has, and how many all of them have.
+    done, lost
+        Ranks that have all of it, and ranks that can't be reached.
+    """
+
+    total: int
+    have: int = 0
     least: int = 0
     done: set[int] = field(default_factory=set)
     lost: set[int] = field(default_factory=set)
@@ -51,6 +62,8 @@ class _Progress:
         """Take an answer; it may be of any form."""
         have, least = head.get("have"), head.get("least")
         if "error" in head or type(have) is not int or type(least) is not int:
+            raise WireError
+        if not 0 <= least <= have <= self.total:
             raise WireError
         self.have, self.least = have, least
         for found, name in ((self.done, "done"), (self.lost, "lost")):
@@ -146,16 +159,16 @@ class Sending(threading.Thread):
         addresses: dict[str, JsonValue] = {
             str(other): [*address] for other, address in target.addresses.items()
         }
-        progress = _Progress()
+        total = self._bundle.stat().st_size
+        progress = Progress(total)
         with (
             self._bundle.open("rb") as file,
             connect(self._client, target.pod, target.port, wire, patience) as opened,
         ):
-            total = self._bundle.stat().st_size
             opened.send({"ask": "receive", "number": 1, "addresses": addresses})
             sent = None
             while not wanted <= progress.done | progress.lost:
-                self._hear(opened, progress, total)
+                self._hear(opened, progress)
                 sent = max(sent or 0, progress.have)
                 while sent < total and sent - progress.have < _WINDOW:
                     file.seek(sent)
@@ -166,12 +179,12 @@ class Sending(threading.Thread):
                     sent += len(piece)
         return progress.lost - progress.done
 
-    def _hear(self, opened: Connection, progress: _Progress, total: int) -> None:
+    def _hear(self, opened: Connection, progress: Progress) -> None:
         for message in opened.receive():
             progress.take(message.head)
             self._failing_since = None
         if time.monotonic() - self._told > _INTERVAL:
             self._told = time.monotonic()
-            share = 100 * progress.least // max(1, total)
-            self.doing = say.SENDING_SHARE(size=size(total), share=share)
+            share = 100 * progress.least // max(1, progress.total)
+            self.doing = say.SENDING_SHARE(size=size(progress.total), share=share)
             self._on_progress()
