@@ -30,6 +30,7 @@ NO_TIMEOUTS = {
     ("backends/kubernetes/follow/follower.py", "_POLL"): AGAIN,
     ("backends/kubernetes/follow/follower.py", "_TICK"): AGAIN,
     ("backends/kubernetes/follow/sending.py", "_INTERVAL"): AGAIN,
+    ("backends/kubernetes/follow/sending.py", "_LOOK"): AGAIN,
     ("backends/kubernetes/follow/steering.py", "_PAUSE"): AGAIN,
     (
         "backends/kubernetes/api/watch.py",

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -269,6 +270,37 @@ def test_pods_that_come_later_get_it_from_those_that_have_it(swarm):
         sending.join(10)
     assert not pods.waiting()
     assert max(pods.sent.values()) < 4.1 * 3_000_000
+
+
+def test_a_pod_that_comes_while_it_is_sent_does_not_wait_for_the_end(swarm):
+    pods = swarm(2, 40_000_000)
+    there = {0}
+
+    class Watched(Loopback):
+        """The other pod comes in the midst of it; it has some before the first one has all."""
+
+        early = False
+
+        @contextmanager
+        def forward(self, pod: str, port: int) -> Iterator[Any]:
+            with super().forward(pod, port) as end:
+                whole = end.sendall
+
+                def sendall(data: bytes) -> None:
+                    time.sleep(0.03)
+                    first, second = pods.parcels
+                    if first.have > 5_000_000:
+                        there.add(1)
+                    self.early |= second.have > 0 and not first.is_whole
+                    whole(data)
+
+                end.sendall = sendall
+                yield end
+
+    cluster = Watched()
+    pods.send(cluster, among=lambda: pods.waiting() & there)
+    pods.wait()
+    assert cluster.early and cluster.opened == ["pod-0"]
 
 
 def test_a_pod_that_others_cannot_reach_gets_it_through_the_api(swarm):

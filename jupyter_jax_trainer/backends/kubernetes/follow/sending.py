@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from jupyter_jax_trainer.worker.pod.wire import MAX_BODY, Owner, Wire, WireError
 _WINDOW = 8 * MAX_BODY  # bytes that are on their way and not acknowledged
 _PAUSE = 1.0  # seconds between tries
 _INTERVAL = 1.0  # seconds between looks at how far it has come
+_LOOK = 0.1  # seconds between looks for pods that have come to wait
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ class Sending(threading.Thread):
         self._on_progress = on_progress
         self._problem = problem
         self._owner = owner
-        self._told = 0.0
+        self._told = self._looked = 0.0
         self._failing_since: float | None = None
         self.doing: str = say.SENDING(size=size(bundle.stat().st_size))
 
@@ -156,19 +157,21 @@ class Sending(threading.Thread):
         wire = Wire(target.key.encode(), rank, self._owner)
         patience = timeouts.TRANSFER.seconds
         wanted = {rank, *target.addresses}
-        addresses: dict[str, JsonValue] = {
-            str(other): [*address] for other, address in target.addresses.items()
-        }
         total = self._bundle.stat().st_size
         progress = Progress(total)
         with (
             self._bundle.open("rb") as file,
             connect(self._client, target.pod, target.port, wire, patience) as opened,
         ):
-            opened.send({"ask": "receive", "number": 1, "addresses": addresses})
+            self._ask(opened, target.addresses)
             sent = None
             while not wanted <= progress.done | progress.lost:
                 self._hear(opened, progress)
+                if rank == 0:
+                    more = self._come_since(wanted)
+                    if more:
+                        self._ask(opened, more)
+                        wanted |= more.keys()
                 sent = max(sent or 0, progress.have)
                 while sent < total and sent - progress.have < _WINDOW:
                     file.seek(sent)
@@ -178,6 +181,21 @@ class Sending(threading.Thread):
                     opened.send({"ask": "part", "number": 1, "at": sent}, piece)
                     sent += len(piece)
         return progress.lost - progress.done
+
+    def _ask(self, opened: Connection, addresses: Mapping[int, tuple[str, int]]) -> None:
+        """Have a pod take the bundle, and hand it on."""
+        given: dict[str, JsonValue] = {str(rank): [*address] for rank, address in addresses.items()}
+        opened.send({"ask": "receive", "number": 1, "addresses": given})
+
+    def _come_since(self, known: Set[int]) -> dict[int, tuple[str, int]]:
+        """Return the pods that have come to wait meanwhile: none waits for another turn."""
+        now = time.monotonic()
+        if now - self._looked < _LOOK:
+            return {}
+        self._looked = now
+        waiting = self._look()
+        addresses = waiting.target.addresses if waiting is not None else {}
+        return {rank: address for rank, address in addresses.items() if rank not in known}
 
     def _hear(self, opened: Connection, progress: Progress) -> None:
         for message in opened.receive():
