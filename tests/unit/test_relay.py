@@ -15,7 +15,7 @@ from typing import Any
 
 import podruns
 import pytest
-from harness import eventually
+from harness import alive, eventually
 from podruns import PodRun, bundle, start
 from policy import skip_or_fail
 from relays import Loopback, Relays, knows_nothing, serving
@@ -404,7 +404,7 @@ def test_all_ranks_start_anew_in_their_pods_and_only_once_for_an_id(pods):
         runs_again(run, 2)
     after = pids(runs)
     assert set(before).isdisjoint(after)
-    assert not any(Path(f"/proc/{pid}").exists() for found in all_before for pid in found)
+    assert not any(alive(pid) for found in all_before for pid in found)
     line.restart(target(runs), "one")
     assert pids(runs) == after, "asked for twice, done once"
     for run in runs:
