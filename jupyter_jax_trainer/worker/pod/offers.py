@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING
 from jupyter_jax_trainer.datatypes import JsonValue
 from jupyter_jax_trainer.messages import worker as say
 from jupyter_jax_trainer.worker.exceptions import WorkerError
+from jupyter_jax_trainer.worker.pod.packages import PREFIX
 from jupyter_jax_trainer.worker.serialization.archive import Archive, Offer
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
 FOLDER = "checks"  # of the bundle: `packaging`, where nobody else imports it
-_PREFIX = "wheels/"
 
 
 class OfferError(WorkerError):
@@ -46,8 +46,8 @@ def choose(archive: Archive) -> tuple[list[str], list[str]]:
     files = {offer["file"] for offer in offers}
     there = distributions(sys.path)
     for member in archive.manifest["members"]:
-        file = member.removeprefix(_PREFIX)
-        if member.startswith(_PREFIX) and file not in files:  # it is installed in any case
+        file = member.removeprefix(PREFIX)
+        if member.startswith(PREFIX) and file not in files:  # it is installed in any case
             name, version = file.split("-")[:2]
             there[_normal(name)] = version
     with _packaging(archive.path):
@@ -258,7 +258,8 @@ def _requirements(lines: Iterable[str], extras: Iterable[str]) -> Iterator[Requi
 
     for line in lines:
         with suppress(InvalidRequirement, ValueError):
-            wanted, marker = Requirement(line), Requirement(line).marker
+            wanted = Requirement(line)
+            marker = wanted.marker
             if any(marker is None and not extra for extra in extras) or (
                 marker is not None and any(marker.evaluate({"extra": extra}) for extra in extras)
             ):

@@ -20,7 +20,7 @@ from jupyter_jax_trainer.worker.exceptions import WorkerError
 from jupyter_jax_trainer.worker.serialization.archive import Archive
 
 PIP_VARIABLE = "JAXTRAIN_PIP"
-_PREFIX = "wheels/"
+PREFIX = "wheels/"
 _LAST_LINES = 12
 _PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input"]
 
@@ -50,7 +50,7 @@ def add(archive: Archive, scratch: Path | None, offered: Collection[str] = ()) -
     wheels = [
         name
         for name in archive.manifest["members"]
-        if name.startswith(_PREFIX) and name.removeprefix(_PREFIX) not in left
+        if name.startswith(PREFIX) and name.removeprefix(PREFIX) not in left
     ]
     wanted = json.loads(os.environ.get(PIP_VARIABLE) or "[]")
     if not wheels and not wanted:
@@ -62,7 +62,7 @@ def add(archive: Archive, scratch: Path | None, offered: Collection[str] = ()) -
     # After the worker's own code, before what the image has.
     sys.path.insert(1, str(folder))
     for name in wheels:
-        _unpack(name.removeprefix(_PREFIX), archive.read(name), folder)
+        _unpack(name.removeprefix(PREFIX), archive.read(name), folder)
     if wanted:
         _install(wanted, folder)
 

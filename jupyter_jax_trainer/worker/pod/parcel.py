@@ -15,7 +15,6 @@ from jupyter_jax_trainer.messages import worker as say
 from jupyter_jax_trainer.worker.exceptions import WorkerError
 
 AWAITED_VARIABLE = "JAXTRAIN_AWAITED"  # its sha256 and size: "5fec…:1048576"
-_PIECE = 1 << 20  # bytes
 _IN_MEMORY = ("tmpfs", "ramfs")
 _LIMITS = (  # of the container: the limit, what is used of it, and what of that can be given up
     ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current", "/sys/fs/cgroup/memory.stat"),
@@ -121,7 +120,7 @@ class Parcel:
             full = error.errno in (errno.ENOSPC, errno.EDQUOT)
             what = say.POD_DISK_FULL if full else say.POD_CANNOT_WRITE
             raise TransferError(
-                what(size=_megabytes(self.size), error=error.strerror or error)
+                what(size=megabytes(self.size), error=error.strerror or error)
             ) from None
         self._hash.update(data)
         if self.have >= self.size:
@@ -142,10 +141,8 @@ class Parcel:
             file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except OSError:
             return -1
-        found = hashlib.sha256()
         with open(file, "rb", closefd=False) as opened:
-            while piece := opened.read(_PIECE):
-                found.update(piece)
+            found = hashlib.file_digest(opened, "sha256")
         if found.hexdigest() != self.sha256:
             os.close(file)
             return -1
@@ -159,14 +156,12 @@ def _check_room(size: int, folder: Path | None) -> None:
         free = shutil.disk_usage(folder).free
         if size > free:
             raise TransferError(
-                say.NO_ROOM_ON_DISK(
-                    size=_megabytes(size), free=_megabytes(free), folder=str(folder)
-                )
+                say.NO_ROOM_ON_DISK(size=megabytes(size), free=megabytes(free), folder=str(folder))
             )
     if folder is None or _is_in_memory(folder):
         left = _memory_left()
         if size > left:
-            raise TransferError(say.NO_ROOM_IN_MEMORY(size=_megabytes(size), free=_megabytes(left)))
+            raise TransferError(say.NO_ROOM_IN_MEMORY(size=megabytes(size), free=megabytes(left)))
 
 
 def _is_in_memory(folder: Path) -> bool:
@@ -194,5 +189,6 @@ def _memory_left() -> int:
     return _NO_LIMIT
 
 
-def _megabytes(size: int) -> str:
+def megabytes(size: int) -> str:
+    """Return a size in words."""
     return f"{size / 1e6:.0f} MB"

@@ -6,7 +6,7 @@ import contextlib
 import selectors
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from jupyter_jax_trainer.datatypes import JsonValue
 from jupyter_jax_trainer.worker.pod.wire import Message, Wire, WireError
@@ -153,6 +153,11 @@ def dial(
             return None
         opened.pop_all()
     return Peer(connection, wire, selector, on_message, on_end, first)
+
+
+def write_addresses(addresses: Mapping[int, Address]) -> dict[str, JsonValue]:
+    """Write the addresses of ranks as `read_addresses` reads them."""
+    return {str(rank): [*address] for rank, address in addresses.items()}
 
 
 def read_addresses(given: JsonValue) -> dict[int, Address]:

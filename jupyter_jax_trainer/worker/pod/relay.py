@@ -87,6 +87,11 @@ class Relay:
         self._roll_call: _RollCall | None = None
         self._socket: socket.socket | None = None
 
+    @property
+    def _parts(self) -> list[Transfer | Restart]:
+        """What takes part in the loop beside the relay itself."""
+        return [part for part in (self.transfer, self.restart) if part is not None]
+
     def listen(self) -> int | None:
         """Listen, and return the port; None where none can be had.
 
@@ -111,9 +116,8 @@ class Relay:
         """Close all files, in a process that is forked."""
         for peer in (*self._peers, *(self._roll_call.dialled if self._roll_call else ())):
             peer.abandon()
-        for part in (self.transfer, self.restart):
-            if part is not None:
-                part.abandon()
+        for part in self._parts:
+            part.abandon()
         if self._socket is not None:
             self._socket.close()
 
@@ -125,9 +129,8 @@ class Relay:
                 peer.close()
         if self._roll_call is not None:
             self._hurry(self._roll_call, now)
-        for part in (self.transfer, self.restart):
-            if part is not None:
-                part.tick()
+        for part in self._parts:
+            part.tick()
 
     @property
     def is_busy(self) -> bool:
@@ -135,7 +138,7 @@ class Relay:
         return (
             self._roll_call is not None
             or any(not peer.wire.is_proven for peer in self._peers)
-            or any(part is not None and part.is_busy for part in (self.transfer, self.restart))
+            or any(part.is_busy for part in self._parts)
         )
 
     def take_place(self, where: Position) -> None:

@@ -22,8 +22,8 @@ from functools import partial
 from jupyter_jax_trainer.datatypes import JsonValue
 from jupyter_jax_trainer.messages import worker as say
 from jupyter_jax_trainer.worker import timeouts
-from jupyter_jax_trainer.worker.pod.parcel import Parcel, TransferError
-from jupyter_jax_trainer.worker.pod.peer import Address, Peer, dial, read_addresses
+from jupyter_jax_trainer.worker.pod.parcel import Parcel, TransferError, megabytes
+from jupyter_jax_trainer.worker.pod.peer import Address, Peer, dial, read_addresses, write_addresses
 from jupyter_jax_trainer.worker.pod.wire import MAX_BODY, Message, Owner, Wire
 
 _WINDOW = 4 * MAX_BODY  # bytes that are on their way to another pod and not acknowledged
@@ -127,8 +127,8 @@ class Transfer:
         if time.monotonic() - self._heard > timeouts.BUNDLE.seconds:
             raise TransferError(
                 say.BUNDLE_NEVER_CAME(
-                    have=f"{self._parcel.have / 1e6:.0f} MB",
-                    size=f"{self._parcel.size / 1e6:.0f} MB",
+                    have=megabytes(self._parcel.have),
+                    size=megabytes(self._parcel.size),
                     seconds=timeouts.BUNDLE.seconds,
                 )
             )
@@ -224,14 +224,13 @@ class Transfer:
         assert self._owner is not None
         child.again, child.sent, child.heard = None, None, time.monotonic()
         child.tries += 1
-        addresses: dict[str, JsonValue] = {str(rank): [*at] for rank, at in child.rest.items()}
         child.peer = dial(
             child.address,
             Wire(self._key, child.rank, self._owner),
             self._selector,
             partial(self._hear, child),
             lambda _: self._cut(child),
-            Message({"number": 1, "ask": "receive", "addresses": addresses}),
+            Message({"number": 1, "ask": "receive", "addresses": write_addresses(child.rest)}),
         )
         if child.peer is None:
             self._cut(child)

@@ -17,6 +17,7 @@ from jupyter_jax_trainer.jobdir import store
 from jupyter_jax_trainer.jobdir.state import RankState
 from jupyter_jax_trainer.messages import channel as say
 from jupyter_jax_trainer.text import joined
+from jupyter_jax_trainer.worker.pod.peer import write_addresses
 from jupyter_jax_trainer.worker.pod.wire import Owner, VersionError, Wire, WireError
 from jupyter_jax_trainer.worker.records import Whereabouts
 
@@ -125,7 +126,7 @@ class Line:
             The cluster refuses the connection, or does not answer.
         """
         with self._guard:
-            addresses = _as_json(target.addresses)
+            addresses = write_addresses(target.addresses)
             answer = self._ask(target, {"ask": "where", "addresses": addresses})
             self._used = time.monotonic()
         ranks = answer.get("ranks")
@@ -151,7 +152,7 @@ class Line:
         """
         with self._guard:
             ask: dict[str, JsonValue] = {"ask": "restart", "id": known}
-            self._ask(target, {**ask, "addresses": _as_json(target.addresses)})
+            self._ask(target, {**ask, "addresses": write_addresses(target.addresses)})
             self._used = time.monotonic()
 
     def claim(self, target: Target, epoch: int) -> None:
@@ -253,10 +254,6 @@ class Line:
 def owner_of(epoch: int) -> Owner:
     """Return by what the pods tell this job store from another one."""
     return Owner(store.own_id(), epoch)
-
-
-def _as_json(addresses: Mapping[int, tuple[str, int]]) -> dict[str, JsonValue]:
-    return {str(rank): [*address] for rank, address in addresses.items()}
 
 
 def _in_words(error: OSError | WireError) -> OSError:

@@ -15,6 +15,7 @@ from jupyter_jax_trainer.backends.kubernetes.follow.line import Target
 from jupyter_jax_trainer.datatypes import JsonValue
 from jupyter_jax_trainer.messages import follow as say
 from jupyter_jax_trainer.text import joined, size
+from jupyter_jax_trainer.worker.pod.peer import write_addresses
 from jupyter_jax_trainer.worker.pod.wire import MAX_BODY, Owner, Wire, WireError
 
 _WINDOW = 8 * MAX_BODY  # bytes that are on their way and not acknowledged
@@ -184,7 +185,7 @@ class Sending(threading.Thread):
 
     def _ask(self, opened: Connection, addresses: Mapping[int, tuple[str, int]]) -> None:
         """Have a pod take the bundle, and hand it on."""
-        given: dict[str, JsonValue] = {str(rank): [*address] for rank, address in addresses.items()}
+        given = write_addresses(addresses)
         opened.send({"ask": "receive", "number": 1, "addresses": given})
 
     def _come_since(self, known: Set[int]) -> dict[int, tuple[str, int]]:

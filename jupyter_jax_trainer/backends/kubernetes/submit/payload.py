@@ -220,30 +220,33 @@ def pack(
     mounts
         As of `room`.
     """
-    length = bundle.stat().st_size
+    length, whole = bundle.stat().st_size, _sha256(bundle)
+    in_environment, in_volume = length <= _IN_ENVIRONMENT, length <= _IN_VOLUME and mounts
+    later = not (in_environment or in_volume or spec.store is not None)
+    worker = _worker_of(bundle) if later else b""
     key = key or secrets.token_hex(32)
     data: dict[str, str] = {KEY: as_data(key)}
+    started = hashlib.sha256(worker).hexdigest() if later else whole
     env = [
         variable("JAXTRAIN_BOOT", BOOTSTRAP),
         variable("JAXTRAIN_BUNDLE_SHA256", digest),
-        variable("JAXTRAIN_FILE_SHA256", whole := _sha256(bundle)),
+        variable("JAXTRAIN_FILE_SHA256", started),
         from_secret("JAXTRAIN_FRAME_KEY", secret, KEY),
     ]
-    if length <= _IN_ENVIRONMENT:
+    if later:
+        env.append(variable(AWAITED_VARIABLE, f"{whole}:{length}"))
+        return Payload(key, [*env, *_chunks(worker, secret, data)], [data], later=length)
+    if in_environment:
         chunks = _chunks(bundle.read_bytes(), secret, data)
         return Payload(key, [*env, *chunks], [data])
-    if length <= _IN_VOLUME and mounts:
+    if in_volume:
         env.append(variable("JAXTRAIN_BUNDLE_FILES", FOLDER))
         parts = [{f"part-{number:03}": _base64(part)} for number, part in enumerate(_parts(bundle))]
         return Payload(key, env, [data, *parts], mounted=True)
-    if spec.store is not None:
-        url = url_of(spec.store, uid)
-        env.append(variable("JAXTRAIN_BUNDLE_URL", url))
-        return Payload(key, env, [data], upload=url)
-    starter = _worker_of(bundle)
-    env[2] = variable("JAXTRAIN_FILE_SHA256", hashlib.sha256(starter).hexdigest())
-    env.append(variable(AWAITED_VARIABLE, f"{whole}:{length}"))
-    return Payload(key, [*env, *_chunks(starter, secret, data)], [data], later=length)
+    assert spec.store is not None
+    url = url_of(spec.store, uid)
+    env.append(variable("JAXTRAIN_BUNDLE_URL", url))
+    return Payload(key, env, [data], upload=url)
 
 
 def _chunks(bundle: bytes, secret: str, data: dict[str, str]) -> list[EnvVar]:
