@@ -29,7 +29,7 @@ def measure(runs: int) -> list[Measured]:
 
     from jupyter_jax_trainer.bundle import write_bundle
     from jupyter_jax_trainer.capture import capture_cell
-    from jupyter_jax_trainer.worker.main import load_variables
+    from jupyter_jax_trainer.worker.loading import load_variables
     from jupyter_jax_trainer.worker.serialization.archive import Archive
 
     rng = np.random.default_rng(0)

@@ -80,6 +80,7 @@ def run_job(cell: str, line: str, namespace: dict[str, Any] | None = None) -> tu
     spec = parse_cell_line(line)
     backend, plan = api.prepare(spec)
     captured = capture_cell(cell, namespace or {}, out=spec.out, use=spec.use)
+    api.check(spec, backend, plan, captured)
     return api.submit(spec, backend, plan, captured, cell=cell), began
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from common import Measured, in_turn, job_home, ratio_of, run_bare, run_job, sized, spread
 
 COUNT, BEFORE = sized((150, 30), (3, 1))  # steps, and those of them that don't count
-STEPS = """
+STEP = """
 import time, statistics
 import jax, jax.numpy as jnp
 
@@ -23,17 +23,26 @@ def local(w, x):
 
 average = jax.pmap(lambda g: jax.lax.pmean(g, "i"), axis_name="i")
 w, x = jnp.eye(384), jnp.ones((256, 384))
-times = []
-for step in range({count}):
+
+def timed_step():
+    global w
     began = time.perf_counter()
     g = average(local(w, x)[None])
     w = w - 0.1 * g[0]
     w.block_until_ready()
-    times.append(time.perf_counter() - began)
+    return time.perf_counter() - began
+"""
+STEPS = (
+    STEP
+    + """
+times = []
+for step in range({count}):
+    times.append(timed_step())
     {report}
 if jax.process_index() == 0:
     open({path!r}, "w").write(repr(statistics.median(times[{before}:])))
 """
+)
 
 
 def measure(runs: int) -> list[Measured]:

@@ -13,17 +13,32 @@ from smoke import BENCHMARKS, smoke
 
 pytestmark = pytest.mark.timeout(240)
 
-QUICK = ("loading", "capture", "follow_logs", "log_pages", "where_pods")
-LOCAL = ("start", "step", "logs", "where")
-FACE = ("face_start", "face_log", "face_live", "face_jobs", "face_others")
+QUICK = ("loading", "capture", "follow_logs", "log_pages", "where_pods", "session_data")
+LOCAL = (
+    "profiles",
+    "start",
+    "step",
+    "logs",
+    "where",
+    "stuck",
+    "session",
+    "session_many",
+    "compile_cache",
+    "sampling",
+)
+FACE = ("face_log", "face_live", "face_jobs")
 CLUSTER = (
-    "cluster_start",
     "cluster_restart",
     "cluster_status",
     "cluster_channel",
+    "cluster_session",
     "cluster_log",
     "cluster_list",
 )
+# Variations of others, and what needs a minute: tried before a release.
+RARE = ("start_older", "session_edits", "session_hour")
+RARE_FACE = ("face_start", "face_others")
+RARE_ON_CLUSTER = ("cluster_start", "cluster_older", "cluster_packages")
 ELSEWHERE = ("queue_fifty",)  # tests/cluster/test_queues.py, which installs Kueue
 
 
@@ -39,6 +54,9 @@ PARAMS = [
     *_params(LOCAL, "nothing", "slow"),
     *_params(FACE, "browser", "slow", "browser"),
     *_params(CLUSTER, "cluster", "slow", "cluster"),
+    *_params(RARE, "the history of git", "release"),
+    *_params(RARE_FACE, "browser", "release", "browser"),
+    *_params(RARE_ON_CLUSTER, "cluster", "release", "cluster"),
 ]
 
 
