@@ -4,10 +4,12 @@ PYTHON ?= python3
 VENV ?= .venv
 
 PY := $(VENV)/bin/python
-PIP := $(PY) -m pip install --disable-pip-version-check --quiet
+# What is never imported need not be compiled.
+PIP := $(PY) -m pip install --disable-pip-version-check --quiet --no-compile
 QUICKSTART := $(VENV)/quickstart.stamp
 TEST := $(VENV)/test.stamp
 DOCS := $(VENV)/docs.stamp
+LIBRARIES := $(VENV)/libraries.stamp
 TESTS ?= tests
 
 .DEFAULT_GOAL := help
@@ -42,6 +44,11 @@ $(TEST): pyproject.toml | $(PY)
 
 $(DOCS): pyproject.toml | $(PY)
 	@$(PIP) -e '.[docs]'
+	@touch $@
+
+# What some notebooks of the tests for releases use.
+$(LIBRARIES): pyproject.toml | $(TEST)
+	@$(PIP) -e '.[libraries]'
 	@touch $@
 
 # Node comes as a Python package, and jlpm, its package manager, with jupyter-builder.
@@ -116,7 +123,7 @@ test-local: $(FACE)
 test-cluster: $(FACE)
 	$(PYTEST) $(COVER) $(CHOSEN) and cluster' $(TESTS)
 
-test-release: $(FACE)  ## tests for releases: images (16 GB), tutorials, pictures, long faults; after `make cluster`
+test-release: $(FACE) $(LIBRARIES)  ## tests for releases: images (16 GB), tutorials, pictures, long faults; after `make cluster`
 	$(PYTEST) -m release $(TESTS)
 
 # Not in CI: all programs that the tests start take longer then.

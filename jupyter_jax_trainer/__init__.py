@@ -21,6 +21,9 @@ _HOME = {
     "metrics": "jobdir.comparison",
     "panel": "widget",
     "runtimes": "api",
+    "export_job": "sharing.export",
+    "save_report": "sharing.report",
+    "session": "sessions",
     "Job": "jobdir.job",
     "report": "worker.reporting",
     "checkpoint_dir": "worker.reporting",
@@ -28,7 +31,7 @@ _HOME = {
     "JobFailed": "errors",
 }
 
-_GIVE_JOBS = ("train", "jobs", "job", "Job")
+_GIVE_JOBS = ("train", "jobs", "job", "session", "Job")
 
 __all__ = [
     "JaxTrainError",
@@ -37,6 +40,7 @@ __all__ = [
     "__version__",
     "checkpoint_dir",
     "compare",
+    "export_job",
     "job",
     "jobs",
     "load_ipython_extension",
@@ -44,6 +48,8 @@ __all__ = [
     "panel",
     "report",
     "runtimes",
+    "save_report",
+    "session",
     "train",
     "unload_ipython_extension",
 ]
@@ -53,6 +59,9 @@ if TYPE_CHECKING:
     from jupyter_jax_trainer.errors import JaxTrainError, JobFailed
     from jupyter_jax_trainer.jobdir.comparison import compare, metrics
     from jupyter_jax_trainer.jobdir.job import Job
+    from jupyter_jax_trainer.sessions import session
+    from jupyter_jax_trainer.sharing.export import export_job
+    from jupyter_jax_trainer.sharing.report import save_report
     from jupyter_jax_trainer.widget import panel
     from jupyter_jax_trainer.worker.reporting import checkpoint_dir, report
 

@@ -19,24 +19,39 @@ from typing import TYPE_CHECKING, Any
 
 import jupyter_jax_trainer
 from jupyter_jax_trainer import machine, masking, timeouts
-from jupyter_jax_trainer.backends import registry
-from jupyter_jax_trainer.datatypes import Namespace
-from jupyter_jax_trainer.errors import BackendError, JaxTrainError, JobDirError, UsageError
-from jupyter_jax_trainer.jobdir import files, layout, retention
+from jupyter_jax_trainer.backends import cells, registry
+from jupyter_jax_trainer.backends.cells import CellSubmission
+from jupyter_jax_trainer.datatypes import JsonValue, Namespace
+from jupyter_jax_trainer.errors import (
+    BackendError,
+    JaxTrainError,
+    JobDirError,
+    JobNotFound,
+    UsageError,
+)
+from jupyter_jax_trainer.jobdir import endrunner, files, layout, retention, store
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.manifest import Manifest, Plan, SentRecord, Submitted
 from jupyter_jax_trainer.messages import api as say
+from jupyter_jax_trainer.messages import backends as backend_words
 from jupyter_jax_trainer.messages import cell as cell_words
 from jupyter_jax_trainer.messages import local as local_words
+from jupyter_jax_trainer.options.amounts import ranks_in
 from jupyter_jax_trainer.options.spec import JobSpec, spec_from_options
-from jupyter_jax_trainer.text import plain, size
+from jupyter_jax_trainer.text import joined, plain, size
+from jupyter_jax_trainer.trust import policy
 
 if TYPE_CHECKING:
     from jupyter_jax_trainer.backends.base import Submission
+    from jupyter_jax_trainer.bundle import Part
     from jupyter_jax_trainer.capture import Capture
+    from jupyter_jax_trainer.capture.ledger import Ledger
     from jupyter_jax_trainer.runtime import Runtime
 
+_KERNEL = uuid.uuid4().hex  # this process, among those that send cells to a session
+_ledgers: dict[str, Ledger] = {}  # by the uid of the session
+_IMPORTS = 1000  # names that are noted
 _WARN_SIZE = 10_000_000  # bytes of variables from which there is a warning
 _LETTERS = "bcdfghjkmnpqrstvwxz23456789"  # no vowels, no words; nothing that looks like another
 
@@ -81,10 +96,14 @@ def train(
     from jupyter_jax_trainer.capture import capture_call
 
     _check_keywords(func, options)
-    spec = spec_from_options(**options)
+    spec = in_session(spec_from_options(**options))
     submission, plan = prepare(spec)
     capture = capture_call(
-        func, args, dict(func_args or {}), on_size=lambda total: submission.check_size(total, spec)
+        func,
+        args,
+        dict(func_args or {}),
+        on_size=lambda total: submission.check_size(total, spec),
+        ledger=ledger(submission),
     )
     check(spec, submission, plan, capture)
     say_notes(capture, allow_large=spec.allow_large)
@@ -119,13 +138,94 @@ def prepare(spec: JobSpec) -> tuple[Submission, Plan]:
     timeouts.check(dict(spec.env))
     if spec.show_secrets and not spec.dry_run:
         raise UsageError(say.ONLY_WITH_DRY_RUN())
-    backend = registry.choose(spec)
+    holder = _holder(spec)
+    backend = registry.choose(spec) if holder is None else holder.backend
+    cells.check(spec, backend)
     backend.check(spec)
     submission = backend.submission(spec)
+    if spec.session is not None:
+        submission = CellSubmission(backend, submission, holder, _ranks(spec))
     plan = submission.plan(spec)
     if spec.name is not None:
         _free_name(spec.name, submission, plan)
     return submission, plan
+
+
+def _ranks(spec: JobSpec) -> list[int] | None:
+    """Return the ranks that run a cell; None for all, of which rank 0 shows what it displays."""
+    return None if spec.rank is None else ranks_in(spec.rank, spec.nodes)
+
+
+def in_session(spec: JobSpec) -> JobSpec:
+    """Return the options of a cell: those of its session, if it is to run in one that there is.
+
+    Raises
+    ------
+    UsageError
+        It has other options than the session, or a job that is none has its name.
+    """
+    holder = _holder(spec)
+    return spec if holder is None else cells.of_cell(spec, holder)
+
+
+def _holder(spec: JobSpec) -> Job | None:
+    """Return the job of the session in which a cell is to run; None where there is none yet."""
+    if spec.session is None:
+        return None
+    found = live_session(spec.session)
+    if found is None:
+        with contextlib.suppress(JobNotFound, JobDirError):  # damaged: not active
+            if job(spec.session).active:
+                raise UsageError(backend_words.NAME_OF_JOB(session=spec.session))
+    else:
+        policy.require_session(found)
+    return found
+
+
+def live_session(name: str) -> Job | None:
+    """Return the job of a session that has not ended; None where there is none of that name."""
+    with contextlib.suppress(JobNotFound, JobDirError):
+        found = job(name)
+        if found.active and found.is_session:
+            return found
+    return None
+
+
+def ledger(submission: Submission) -> Ledger | None:
+    """Return what a session has, for the capture of its next cell; None for a job."""
+    if not isinstance(submission, CellSubmission):
+        return None
+    from jupyter_jax_trainer.capture.ledger import Ledger
+
+    uid = "" if submission.holder is None else submission.holder.uid
+    found = _ledgers.get(uid) or Ledger()
+    record, pending = submission.known(), submission.pending()
+    found.look(
+        record["variables"] if record is not None else {},
+        [(one.get("binds", []), _ranks(JobSpec.from_json(one["spec"]))) for one in pending],
+        {name: token for one in pending for name, token in one.get("tokens", {}).items()},
+        submission.ranks,
+    )
+    if record is not None:
+        found.note_restarts(record["restarts"], record["lost"])
+    return found
+
+
+def take(job: Job, namespace: Namespace) -> list[str]:
+    """Put a job's results into the notebook and name them; those of a session are known to it.
+
+    Raises
+    ------
+    ResultError
+        Some are not there.
+    """
+    from jupyter_jax_trainer.jobdir.results import take_results
+
+    names = take_results(job, namespace)
+    cell_of = job.manifest.get("cell_of")
+    if cell_of is not None and (known := _ledgers.get(cell_of["uid"])) is not None:
+        known.brought_back(names, namespace)
+    return names
 
 
 def check(spec: JobSpec, submission: Submission, plan: Plan, capture: Capture) -> None:
@@ -136,6 +236,11 @@ def check(spec: JobSpec, submission: Submission, plan: Plan, capture: Capture) -
     UsageError, CaptureError
         There is nothing to send, or it can't be sent.
     """
+    from jupyter_jax_trainer.bundle import held_back
+
+    if names := held_back(spec.nodes):
+        note = say.DEBUG_NOT_SENT(names=joined(names), nodes=spec.nodes)
+        capture.notes.append(f"{note} {note.hint}")
     if spec.files:
         _add_files(spec, submission, capture)
     submission.check_capture(capture, spec, plan)
@@ -183,11 +288,21 @@ def dry_run(
     """
     from jupyter_jax_trainer.bundle import write_bundle
 
-    name = _free_name(spec.name, submission, plan) if spec.name else _new_name(stem, plan)
+    name = _choose_name(spec, submission, plan, stem)
     manifest = _manifest(name, spec, submission, plan, capture)
 
     def write(path: Path) -> str:
-        return write_bundle(path, name, capture, spec.out, argv=argv, wheels=submission.wheels)
+        return write_bundle(
+            path,
+            name,
+            capture,
+            spec.out,
+            argv=argv,
+            wheels=submission.wheels,
+            nodes=spec.nodes,
+            stop_on_nan=spec.stop_on_nan,
+            profile=spec.profile,
+        )
 
     return submission.dry_run(spec, plan, capture, manifest, write)
 
@@ -231,9 +346,12 @@ def submit(
     """
     from jupyter_jax_trainer.bundle import write_bundle
 
+    if isinstance(submission, CellSubmission) and submission.holder is None:
+        submission.holder = _start_session(spec, submission, plan, capture, origin, before_start)
+    endrunner.start(store.home())  # of jobs that ended with the machine
     directory, lock = layout.create()
     try:
-        name = _free_name(spec.name, submission, plan) if spec.name else _new_name(stem, plan)
+        name = _choose_name(spec, submission, plan, stem)
         out = (layout.RETURNED,) if returns else spec.out
         digest = write_bundle(
             directory.bundle,
@@ -243,14 +361,25 @@ def submit(
             travels=submission.bundle_travels,
             argv=argv,
             wheels=submission.wheels,
+            part=_part(spec, submission),
+            ranks=_ranks(spec),
+            nodes=spec.nodes,
+            stop_on_nan=spec.stop_on_nan,
+            profile=spec.profile,
         )
         files.write_private(directory.cell, (cell if cell is not None else capture.code).encode())
         manifest = _manifest(name, spec, submission, plan, capture, origin, returns)
         manifest["digest"] = digest
         files.write_json(directory.manifest, manifest)
+        _note_packages(directory, capture)
         before_start()
-        directory = _publish(directory, name, manifest, submission)
+        directory = _publish(
+            directory, manifest, lambda: _choose_name(spec, submission, plan, stem)
+        )
         submission.start(directory, lock, manifest)
+        if capture.ledger is not None:
+            _ledgers[manifest["cell_of"]["uid"]] = capture.ledger
+            capture.ledger.sent(capture.selection, capture.names, capture.binds)
     except OSError as error:
         directory.remove()
         raise BackendError(
@@ -267,6 +396,55 @@ def submit(
     return Job(directory)
 
 
+def _note_packages(directory: JobDir, capture: Capture) -> None:
+    """Note what is installed here, for those who want to run the job again one day."""
+    from jupyter_jax_trainer.capture.versions import installed
+
+    found = {*capture.imports.certain, *capture.imports.possible}
+    others = {name for name in found if name.partition(".")[0] not in sys.stdlib_module_names}
+    packages: dict[str, JsonValue] = {**installed()}
+    imports: list[JsonValue] = [*sorted(others)[:_IMPORTS]]
+    files.write_json(directory.packages, {"packages": packages, "imports": imports})
+
+
+def _start_session(
+    spec: JobSpec,
+    submission: CellSubmission,
+    plan: Plan,
+    capture: Capture,
+    origin: Submitted | None,
+    before_start: Callable[[], None],
+) -> Job:
+    """Start the session of a first cell, or return the one that somebody started meanwhile.
+
+    Files and offered packages go with the session that is started, and no more with the cell: its
+    pods have them when the cell comes, and when their ranks are started anew.
+    """
+    from jupyter_jax_trainer.capture import Capture
+    from jupyter_jax_trainer.capture.files import Files
+
+    first = Capture("", offers=capture.offers, files=capture.files)
+    first.sent = [one for one in capture.sent if one.kind in ("package", "files")]
+    capture.offers = None
+    whole = cells.of_session(spec, plan)
+    assert whole.name is not None, "a session has a name"
+    try:
+        made = submit(
+            whole,
+            submission.inner,
+            plan,
+            first,
+            origin=origin,
+            before_start=before_start,
+        )
+    except UsageError:
+        if (found := live_session(whole.name)) is not None:
+            return found
+        raise
+    capture.files = Files()
+    return made
+
+
 def _manifest(
     name: str,
     spec: JobSpec,
@@ -277,7 +455,7 @@ def _manifest(
     returns: bool = False,
 ) -> Manifest:
     here = machine.this()
-    return {
+    manifest: Manifest = {
         "name": name,
         "uid": uuid.uuid4().hex,
         "backend": submission.backend,
@@ -295,6 +473,13 @@ def _manifest(
         "package": jupyter_jax_trainer.__version__,
         "maker": _maker(),
     }
+    if isinstance(submission, CellSubmission) and submission.holder is not None:
+        holder = submission.holder
+        manifest["cell_of"] = {"session": holder.name, "uid": holder.uid, "kernel": _KERNEL}
+        manifest["kept"] = capture.kept
+        manifest["binds"] = sorted({*capture.binds, *capture.names})
+        manifest["tokens"] = capture.tokens()
+    return manifest
 
 
 def sent_records(capture: Capture) -> list[SentRecord]:
@@ -313,14 +498,32 @@ def _maker() -> str:
         return f"{os.getuid()}@{platform.node()}"
 
 
-def _publish(directory: JobDir, name: str, manifest: Manifest, submission: Submission) -> JobDir:
+def _part(spec: JobSpec, submission: Submission) -> Part:
+    """Return what of a job a bundle is: all of it, or a session, or a cell of one."""
+    from jupyter_jax_trainer.bundle import Part
+
+    if spec.session is None:
+        return Part.JOB
+    return Part.CELL if isinstance(submission, CellSubmission) else Part.SESSION
+
+
+def _publish(directory: JobDir, manifest: Manifest, choose: Callable[[], str]) -> JobDir:
     """Return the job its name; another submission may have taken it a moment ago."""
     while True:
         try:
-            return layout.publish(directory, name)
+            return layout.publish(directory, manifest["name"])
         except FileExistsError:
-            name = manifest["name"] = _free_name(name, submission, manifest["plan"])
+            manifest["name"] = choose()
             files.write_json(directory.manifest, manifest)
+
+
+def _choose_name(spec: JobSpec, submission: Submission, plan: Plan, stem: str) -> str:
+    """Return a name that is free: the one that was asked for, or else one that is made up."""
+    if spec.name:
+        return _free_name(spec.name, submission, plan)
+    if isinstance(submission, CellSubmission) and submission.holder is not None:
+        return cells.cell_name(submission.holder.name, layout.names())
+    return _new_name(stem, plan)
 
 
 def _new_name(stem: str, plan: Plan) -> str:
@@ -386,8 +589,6 @@ def job(name: str) -> Job:
     JobNotFound
         There is none; the message has the nearest name.
     """
-    from jupyter_jax_trainer.trust import policy
-
     root = layout.jobs_directory()
     again = [Job(JobDir(path)) for path in root.glob(f"{glob.escape(name)}-[0-9]*")]
     namesakes = [one for one in again if _given_name(one) == name and policy.is_mine(one)]

@@ -7,6 +7,7 @@ import json
 import marshal
 import sys
 from collections.abc import Mapping, Sequence
+from enum import Enum, auto
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -20,6 +21,16 @@ from jupyter_jax_trainer.worker.pod.offers import FOLDER
 from jupyter_jax_trainer.worker.serialization.archive import BundleManifest, write_archive
 
 CELL_FILE = "<Cell>"
+
+
+class Part(Enum):
+    """What of a job a bundle is: a session has the worker and no cell, its cells have no worker."""
+
+    JOB = auto()
+    SESSION = auto()
+    CELL = auto()
+
+
 _OF_WORKER = (
     "__init__.py",
     "datatypes.py",
@@ -30,7 +41,27 @@ _OF_WORKER = (
     "messages/worker.py",
     "worker/**/*.py",
 )
-_FOR_OFFERS = "jupyter_jax_trainer/worker/pod/offers.py"  # others go without: a Secret is small
+# Other jobs go without: a Secret is small.
+_FOR_OFFERS = "jupyter_jax_trainer/worker/pod/offers.py"
+_FOR_SESSIONS = (
+    "jupyter_jax_trainer/worker/saving.py",
+    "jupyter_jax_trainer/worker/session.py",
+    "jupyter_jax_trainer/worker/pod/cells.py",
+    "jupyter_jax_trainer/worker/pod/notice.py",
+)
+# What no job needs before its cell's first line: its byte code stays here when a bundle travels.
+_OF_LATER = (
+    "worker/figures.py",
+    "worker/livearrays.py",
+    "worker/nvml.py",
+    "worker/pod/delivery.py",
+    "worker/results.py",
+    "worker/serialization/[b-z]*.py",  # all but the archive
+    "worker/session.py",
+)
+# Bytes that are captured: of so many and the byte code a Secret has room, and of so many nothing
+# goes as the variables of a pod in any case.
+_FEW, _MANY = 200 << 10, 1 << 20
 _MAIN = b"from jupyter_jax_trainer.worker.main import main\n\nmain()\n"
 
 
@@ -43,6 +74,11 @@ def write_bundle(
     travels: bool = True,
     argv: Sequence[str] = (),
     wheels: Mapping[str, bytes] | None = None,
+    part: Part = Part.JOB,
+    ranks: Sequence[int] | None = None,
+    nodes: int = 1,
+    stop_on_nan: bool = False,
+    profile: str | None = None,
 ) -> str:
     """Write the bundle of a job.
 
@@ -63,21 +99,34 @@ def write_bundle(
         What ``sys.argv`` is in the job, for a script.
     wheels
         Packages that travel with it, by their file names.
+    part
+        What of a job it is.
+    ranks
+        The ranks that run the cell; None for all.
+    nodes
+        How many processes run it.
+    stop_on_nan
+        A metric that is not finite ends it.
+    profile
+        What of it is profiled: ``cell``, or ``steps=10:15``.
 
     Returns
     -------
     str
         The bundle's digest, which the worker checks before it reads anything else.
     """
+    cell_file = f"<Cell {name}>" if part == Part.CELL else CELL_FILE
+    captured = capture.total + sum(map(len, (wheels or {}).values()))
+    byte_code = not _FEW < captured < _MANY if travels else True
+    worker = {} if part == Part.CELL else _worker_code(byte_code=byte_code, travels=travels)
     members = {
         "__main__.py": _MAIN,
         "cell.py": capture.code.encode(),
         "variables.pkl": capture.stream,
         "sources.json": json.dumps({f: text for f, (_, text) in capture.sources.items()}).encode(),
-        **_worker_code(byte_code=not travels),
+        **worker,
         **{f"modules/{name}": data for name, data in capture.modules.items()},
         **{f"{PREFIX}{name}": data for name, data in capture.files.read().items()},
-        **{f"wheels/{name}": data for name, data in (wheels or {}).items()},
         **(_checks() if capture.offers else {}),
     }
     manifest: BundleManifest = {
@@ -85,23 +134,38 @@ def write_bundle(
         "python": list(sys.version_info[:2]),
         "python_bound": capture.python_bound,
         "versions": _versions(),
-        "jax_config": _jax_config(),
+        "jax_config": _jax_config(nodes, travels=travels),
         "names": capture.names,
         "outside": capture.outside,
         "out": list(out),
         "argv": list(argv),
         "executable": capture.files.executable(),
-        "cell_file": CELL_FILE,
+        "cell_file": cell_file,
         "labels": {
-            CELL_FILE: capture.label,
+            cell_file: capture.label,
             **{file: label for file, (label, _) in capture.sources.items()},
         },
     }
+    if stop_on_nan:
+        manifest["stop_on_nan"] = True
+    if profile is not None:
+        manifest["profile"] = profile
+    if part == Part.JOB:
+        for name in _FOR_SESSIONS:
+            members.pop(name)
+            members.pop(f"{name}c", None)
+    elif part == Part.SESSION:
+        manifest["stays"] = True
+    elif part == Part.CELL:
+        manifest["tokens"] = capture.tokens()
+    if ranks is not None:
+        manifest["ranks"] = list(ranks)
     if capture.offers is None:
-        del members[_FOR_OFFERS]
+        members.pop(_FOR_OFFERS, None)  # a cell has nothing of the worker
+        members.pop(f"{_FOR_OFFERS}c", None)
     else:
         manifest["offers"] = capture.offers
-    return write_archive(path, members, capture.buffers, manifest, hash_buffers=travels)
+    return write_archive(path, members, capture.buffers, manifest, packages=wheels, travels=travels)
 
 
 def _versions() -> dict[str, str]:
@@ -115,7 +179,7 @@ def _versions() -> dict[str, str]:
     return found
 
 
-# Settings of jax that change what a cell computes; others (platforms, caches) are the job's own.
+# Settings of jax that change what a cell computes; others (platforms) are the job's own.
 _JAX_SETTINGS = (
     "jax_enable_x64",
     "jax_debug_nans",
@@ -129,20 +193,40 @@ _JAX_SETTINGS = (
 )
 
 
-def _jax_config() -> dict[str, JsonValue]:
+# On this machine, the notebook's own compile cache is the job's, too.
+_OF_THIS_MACHINE = ("jax_enable_compilation_cache", "jax_compilation_cache_dir")
+
+
+# What they find in one process has jax run the program again there, without the others: if it has
+# collectives, all wait for ever.
+_ALONE = ("jax_debug_nans", "jax_debug_infs")
+
+
+def held_back(nodes: int) -> list[str]:
+    """Return the settings of jax that the notebook has made and several processes don't get."""
+    return [] if nodes == 1 else [name for name in _ALONE if _settings().get(name)]
+
+
+def _jax_config(nodes: int, *, travels: bool) -> dict[str, JsonValue]:
     """Read the settings that the notebook gave to jax, if it uses jax at all."""
+    wanted = _JAX_SETTINGS if travels else (*_JAX_SETTINGS, *_OF_THIS_MACHINE)
+    values, kept = _settings(), held_back(nodes)
+    return {name: values[name] for name in wanted if name in values and name not in kept}
+
+
+def _settings() -> Mapping[str, JsonValue]:
     jax = sys.modules.get("jax")
-    values = getattr(getattr(jax, "config", None), "values", {})
-    return {name: values[name] for name in _JAX_SETTINGS if name in values}
+    found: Mapping[str, JsonValue] = getattr(getattr(jax, "config", None), "values", {})
+    return found
 
 
 @cache
-def _worker_code(*, byte_code: bool) -> dict[str, bytes]:
+def _worker_code(*, byte_code: bool, travels: bool) -> dict[str, bytes]:
     """Collect the worker's part of this package, and cloudpickle, as source.
 
     Byte code saves a worker with the same Python the compilation (0.1 s); another Python passes
-    over it and takes the source. A bundle that travels goes without: it would be three times as
-    large, and a Secret is small.
+    over it and takes the source. Of a bundle that travels each byte counts: it has that of a job's
+    start alone, or none.
     """
     import cloudpickle
 
@@ -152,12 +236,13 @@ def _worker_code(*, byte_code: bool) -> dict[str, bytes]:
         (cloudpickle, ("*.py",)),
     ):
         root = Path(_file(package)).parent
+        later = {file for one in _OF_LATER for file in root.glob(one)} if travels else set()
         for pattern in wanted:
             for file in sorted(root.glob(pattern)):
                 arcname = f"{root.name}/{file.relative_to(root).as_posix()}"
                 source = file.read_bytes()
                 members[arcname] = source
-                if byte_code:
+                if byte_code and file not in later:
                     members[f"{arcname}c"] = _byte_code(source, arcname)
     return members
 

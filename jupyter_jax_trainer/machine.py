@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jupyter_jax_trainer import timeouts
+from jupyter_jax_trainer.worker import memory
 
 _BEATS = 6  # signs of life of a supervisor in the time after which it is taken for dead
 _IDS = ("/etc/machine-id", "/var/lib/dbus/machine-id")
@@ -41,9 +42,9 @@ class Machine:
 def this() -> Machine:
     """Return this machine."""
     # The id itself is to be kept confidential (machine-id(5)).
-    number = next(filter(None, map(_read, map(Path, _IDS))), "")
+    number = next(filter(None, map(memory.read, map(Path, _IDS))), "")
     digest = hashlib.sha256(f"jupyter-jax-trainer {number}".encode()).hexdigest()
-    return Machine(platform.node(), digest[:16] if number else "", _read(_BOOT))
+    return Machine(platform.node(), digest[:16] if number else "", memory.read(_BOOT))
 
 
 def beat() -> float:
@@ -51,48 +52,10 @@ def beat() -> float:
     return timeouts.SUPERVISOR.seconds / _BEATS
 
 
-def free_memory(root: Path = Path("/")) -> int | None:
-    """Return the bytes of memory that could be used now; None where the system doesn't say.
-
-    The bounds of the control groups that this process is in count (a container's, a session's),
-    those of version 1 as those of version 2. What a group keeps of files it can give up.
-
-    Parameters
-    ----------
-    root
-        Where ``proc`` and ``sys`` are.
-    """
-    values = dict(line.split(":", 1) for line in _lines(root / "proc/meminfo") if ":" in line)
-    if "MemAvailable" not in values:
-        return None
-    free = int(values["MemAvailable"].split()[0]) * 1024
-    for line in _lines(root / "proc/self/cgroup"):
-        _, controllers, path = line.split(":", 2)
-        if not controllers:
-            top, bound, used = root / "sys/fs/cgroup", "memory.max", "memory.current"
-        elif "memory" in controllers.split(","):
-            top = root / "sys/fs/cgroup/memory"
-            bound, used = "memory.limit_in_bytes", "memory.usage_in_bytes"
-        else:
-            continue
-        group = top / path.lstrip("/")
-        # In a container the path may be the host's, which is not there: its own group is the top.
-        for place in (group, *group.parents):
-            if (left := _left_in(place, bound, used)) is not None:
-                free = min(free, left)
-            if place == top:
-                break
-    return free
-
-
-def _left_in(group: Path, bound: str, used: str) -> int | None:
-    """Return what a control group may still use; None where it has no bound."""
-    limit, taken = _read(group / bound), _read(group / used)
-    if not limit.isdecimal() or not taken.isdecimal():
-        return None
-    stat = dict(line.split(maxsplit=1) for line in _lines(group / "memory.stat") if " " in line)
-    files = int(stat.get("total_inactive_file") or stat.get("inactive_file") or 0)
-    return max(0, int(limit) - max(0, int(taken) - files))
+def free_memory(root: Path = memory.ROOT) -> int | None:
+    """Return the bytes of memory that could be used now; None where the system doesn't say."""
+    found = memory.tightest(root)
+    return None if found is None else found.free
 
 
 def runs_elsewhere(there: Machine, lock: Path) -> bool:
@@ -119,14 +82,3 @@ def runs_elsewhere(there: Machine, lock: Path) -> bool:
         return time.time() - os.stat(lock).st_mtime < timeouts.SUPERVISOR.seconds
     except OSError:
         return False
-
-
-def _lines(path: Path) -> list[str]:
-    return _read(path).splitlines()
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text().strip()
-    except (OSError, ValueError):
-        return ""

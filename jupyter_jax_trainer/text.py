@@ -51,6 +51,11 @@ def duration(seconds: float) -> str:
     return f"{hours // 24} d {hours % 24:02d} h"
 
 
+def span(seconds: float) -> str:
+    """Return a span of time without its last part where that is zero: ``30 m``, ``1 h``."""
+    return duration(seconds).removesuffix(" 00 s").removesuffix(" 00 m").removesuffix(" 00 h")
+
+
 def age(since: float, now: float | None = None) -> str:
     """Return how long ago a time was, in whole seconds at the finest."""
     seconds = int(max(0.0, (time.time() if now is None else now) - since))
@@ -64,6 +69,16 @@ def size(count: float) -> str:
     while unit < len(units) - 1 and value >= 999.5:
         value, unit = value / 1000, unit + 1
     text = f"{value:.1f}" if unit and value < 9.95 else f"{value:.0f}"
+    return f"{text.removesuffix('.0')} {units[unit]}"
+
+
+def memory(count: float) -> str:
+    """Return a number of bytes in binary units, as memory is counted: ``15.8 GiB``, ``16 GiB``."""
+    units = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+    value, unit = float(max(0, count)), 0
+    while unit < len(units) - 1 and value >= 999.5:
+        value, unit = value / 1024, unit + 1
+    text = f"{value:.1f}" if unit and value < 99.95 else f"{value:.0f}"
     return f"{text.removesuffix('.0')} {units[unit]}"
 
 

@@ -11,6 +11,7 @@ from jupyter_jax_trainer.worker.timeouts import Timeout
 # The processes of a job
 RENDEZVOUS = timeouts.RENDEZVOUS
 RENDEZVOUS_OF_PODS = timeouts.RENDEZVOUS_OF_PODS
+HEARTBEAT = timeouts.HEARTBEAT
 PEER = timeouts.PEER
 FINISH = timeouts.FINISH
 LEAVE = timeouts.LEAVE
@@ -24,7 +25,11 @@ STATUS = timeouts.STATUS
 PROOF = timeouts.PROOF
 LAST_WORDS = timeouts.LAST_WORDS
 WHERE = timeouts.WHERE
+PROFILE = timeouts.PROFILE
+SAMPLE = timeouts.SAMPLE
+PACE = timeouts.PACE
 PIPE = timeouts.PIPE
+NOTICE = timeouts.NOTICE
 
 # This machine
 GRACE = Timeout("JAXTRAIN_GRACE_TIMEOUT", 1.0)
@@ -36,6 +41,15 @@ CANCEL = Timeout("JAXTRAIN_CANCEL_TIMEOUT", 10.0)
 GPU = Timeout("JAXTRAIN_GPU_TIMEOUT", 5.0)
 PIP = Timeout("JAXTRAIN_PIP_TIMEOUT", 120.0)
 ASK = Timeout("JAXTRAIN_ASK_TIMEOUT", 10.0)
+SESSION = Timeout("JAXTRAIN_SESSION_TIMEOUT", 60.0)
+INTERRUPT = Timeout("JAXTRAIN_INTERRUPT_TIMEOUT", 5.0)
+AGREE = Timeout("JAXTRAIN_AGREE_TIMEOUT", 4.0)
+MEET = Timeout("JAXTRAIN_MEET_TIMEOUT", 30.0)
+TAKEN = Timeout("JAXTRAIN_PROFILE_TAKEN_TIMEOUT", 120.0)
+SUMMARY = Timeout("JAXTRAIN_SUMMARY_TIMEOUT", 60.0)
+COLLECTIVE = Timeout("JAXTRAIN_COLLECTIVE_TIMEOUT", 60.0)
+ON_END = Timeout("JAXTRAIN_ON_END_TIMEOUT", 30.0)
+STUCK = Timeout("JAXTRAIN_STUCK_TIMEOUT", 120.0)
 
 # A cluster
 CONNECT = Timeout("JAXTRAIN_CONNECT_TIMEOUT", 5.0)
@@ -72,6 +86,7 @@ METRICS = Timeout("JAXTRAIN_METRICS_TIMEOUT", 0.1)
 OF_WORKERS = (
     RENDEZVOUS,
     RENDEZVOUS_OF_PODS,
+    HEARTBEAT,
     PEER,
     FINISH,
     LEAVE,
@@ -85,7 +100,11 @@ OF_WORKERS = (
     PROOF,
     LAST_WORDS,
     WHERE,
+    PROFILE,
+    SAMPLE,
+    PACE,
     PIPE,
+    NOTICE,
 )
 ALL = (
     *OF_WORKERS,
@@ -98,6 +117,15 @@ ALL = (
     GPU,
     PIP,
     ASK,
+    SESSION,
+    INTERRUPT,
+    AGREE,
+    MEET,
+    TAKEN,
+    SUMMARY,
+    COLLECTIVE,
+    ON_END,
+    STUCK,
     CONNECT,
     SIGN_IN,
     API,

@@ -15,11 +15,16 @@ from typing import Any
 import other_python as pythons
 import policy
 import pytest
+from hypothesis import settings
 from procfs import open_files, processes_of
 
 GRACE_S = 5.0  # in which processes of a job that has ended must be gone
 
 _left_out: Counter[str] = Counter()
+
+# No test fails because the machine was busy.
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
 
 
 # ---------------------------------------------------------------------------- skipped tests

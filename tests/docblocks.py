@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 CODE = ("python", "sh")  # what somebody runs
-OTHER = ("text", "yaml", "json")
+OTHER = ("text", "toml", "yaml", "json")
 _FENCE = re.compile(
     r"(?:^<!-- (?P<mark>[^\n]+?) -->\n)?^```(?P<language>[^\n]*)\n(?P<text>.*?)^```$",
     re.DOTALL | re.MULTILINE,
@@ -25,6 +25,8 @@ RUNNERS = {
     "README.md": "local/test_guide.py::test_a_page_is_true",
     "docs/start/index.md": "local/test_guide.py::test_a_page_is_true",
     "docs/guides/data-scientist/notebook.md": "local/test_guide.py::test_a_page_is_true",
+    "docs/guides/data-scientist/diagnosis.md": "ui/test_docs_diagnosis_pictures.py::test_three_cases",
+    "docs/guides/data-scientist/sessions.md": "local/test_guide.py::test_a_page_is_true",
     "docs/guides/data-scientist/jupyterlab.md": "local/test_guide.py::test_a_page_is_true",
     "docs/guides/data-scientist/cluster.md": "cluster/test_notebook.py::test_the_user_guide_is_true",
     "docs/guides/research-scientist/checkpoints.md": "local/test_guide.py::test_a_page_is_true",

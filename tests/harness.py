@@ -32,7 +32,7 @@ multihost_utils.sync_global_devices("test")
 
 def submit(cell: str, namespace: dict[str, Any] | None = None, line: str = "-n 2") -> Job:
     """Submit a cell as the magic does, without waiting for it."""
-    spec = parse_cell_line(line)
+    spec = api.in_session(parse_cell_line(line))
     backend, plan = api.prepare(spec)
     capture = capture_cell(
         cell,
@@ -40,6 +40,7 @@ def submit(cell: str, namespace: dict[str, Any] | None = None, line: str = "-n 2
         use=spec.use,
         out=spec.out,
         on_size=lambda total: backend.check_size(total, spec),
+        ledger=api.ledger(backend),
     )
     backend.check_capture(capture, spec, plan)
     return api.submit(spec, backend, plan, capture, cell=cell)

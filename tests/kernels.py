@@ -28,10 +28,10 @@ class Cell:
         The content of the reply; None until the cell has ended.
     """
 
-    def __init__(self, client: Any, code: str) -> None:
+    def __init__(self, client: Any, code: str, history: bool = False) -> None:
         self._client = client
         self.began = time.monotonic()
-        self.id = client.execute(code, store_history=False)
+        self.id = client.execute(code, store_history=history)
         self.messages: list[tuple[float, Message]] = []
         self.reply: dict[str, Any] | None = None
 
@@ -123,10 +123,16 @@ class Cell:
 
 
 class Kernel:
-    """A kernel with the extension loaded."""
+    """A kernel with the extension loaded.
+
+    Attributes
+    ----------
+    history
+        Whether its cells are those of a notebook, which the history gets.
+    """
 
     def __init__(self, home: Path, cwd: Path) -> None:
-        self.home = home
+        self.home, self.history = home, False
         self.manager = KernelManager(kernel_name="python3")
         environment = {
             **os.environ,
@@ -141,7 +147,7 @@ class Kernel:
 
     def start(self, code: str) -> Cell:
         """Start a cell."""
-        return Cell(self.client, code)
+        return Cell(self.client, code, self.history)
 
     def run(self, code: str, *, fails: bool = False, timeout: float = CELL_S) -> Cell:
         """Run a cell to its end."""

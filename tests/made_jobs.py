@@ -86,6 +86,13 @@ def make_job(
     return final
 
 
+def made_cell(directory: layout.JobDir, session: str) -> layout.JobDir:
+    """Make of a job a cell of a session, which was made here, too."""
+    cell_of = {"session": session, "uid": uid_of(session), "kernel": "k"}
+    files.write_json(directory.manifest, {**directory.read_manifest(), "cell_of": cell_of})
+    return directory
+
+
 @contextlib.contextmanager
 def held(directory: layout.JobDir) -> Iterator[None]:
     """Be the process that runs a job; without one it would count as abandoned."""

@@ -112,7 +112,8 @@ def _made(python: Path, venv: Path, wanted: list[str], stamp: str | None = None)
             return made
         shutil.rmtree(venv, ignore_errors=True)
         _run(python, "-m", "venv", venv)
-        _run(made, "-m", "pip", "install", "--quiet", *wanted)
+        # Most of it is never imported, and what is, Python compiles then.
+        _run(made, "-m", "pip", "install", "--quiet", "--no-compile", *wanted)
         stamped.write_text(stamp)
     return made
 

@@ -28,12 +28,14 @@ class Quiet(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def upgrade(self) -> None:
-        """Agree to a WebSocket, and close it."""
+        """Agree to a WebSocket, and close it when this handler returns."""
         digest = hashlib.sha1((self.headers["Sec-WebSocket-Key"] + _WEBSOCKET).encode()).digest()
         self.send_response(101)
         self.send_header("Upgrade", "websocket")
         self.send_header("Connection", "Upgrade")
         self.send_header("Sec-WebSocket-Accept", base64.b64encode(digest).decode())
+        if protocol := self.headers["Sec-WebSocket-Protocol"]:
+            self.send_header("Sec-WebSocket-Protocol", protocol)
         self.end_headers()
         self.close_connection = True
 

@@ -24,7 +24,7 @@ from jupyter_jax_trainer.worker.timeouts import Timeout
 
 if TYPE_CHECKING:
     from jupyter_jax_trainer.capture import Capture
-    from jupyter_jax_trainer.channel.protocol import RankPlace
+    from jupyter_jax_trainer.channel.protocol import ProfileName, RankPlace
     from jupyter_jax_trainer.doctor.finding import Finding
     from jupyter_jax_trainer.runtime import Runtime
 
@@ -126,6 +126,10 @@ class Capabilities:
         It has contexts and namespaces: ``--context`` and ``--namespace`` choose among them.
     where
         Ask the ranks where they are.
+    profiles
+        Profile the ranks of a job that runs.
+    sessions
+        Keep the ranks of a job, and run cells on them.
     index_is_final
         The log's index says up to where all displays are known; else that takes a moment.
     """
@@ -133,6 +137,8 @@ class Capabilities:
     suspend: bool = False
     clusters: bool = False
     where: bool = False
+    profiles: bool = False
+    sessions: bool = False
     index_is_final: bool = False
 
 
@@ -481,6 +487,66 @@ class Backend(ABC):
             The writer of the job does not answer.
         """
         raise UsageError(channel.NO_CHANNEL(backend=self.name))
+
+    def packages_for_cell(self, session: JobDir, capture: Capture) -> Mapping[str, bytes]:
+        """Return what a later cell of a session takes along because its ranks lack it.
+
+        Raises
+        ------
+        CaptureError
+            Something can't be sent.
+        """
+        return {}
+
+    def profile(self, directory: JobDir, seconds: float) -> ProfileName:
+        """Have a profile taken of all ranks of a running job; don't wait for it.
+
+        Raises
+        ------
+        UsageError
+            It is refused, or this backend can't.
+        BackendError
+            The writer of the job does not answer.
+        """
+        raise UsageError(channel.CANNOT_PROFILE(backend=self.name))
+
+    def run_in_session(self, session: JobDir, cell: JobDir, lock: int) -> None:
+        """Hand a cell, whose directory is complete, to whoever holds the ranks of its session.
+
+        From then on he has the lock of the directory and writes it.
+
+        Raises
+        ------
+        UsageError
+            This backend has no sessions, or the session ends.
+        BackendError
+            Nobody answers.
+        """
+        raise UsageError(say.NO_SESSIONS(backend=self.name))
+
+    def restart_session(self, session: JobDir) -> None:
+        """Start the ranks of a session anew.
+
+        Raises
+        ------
+        UsageError
+            This backend has no sessions, or the session ends.
+        BackendError
+            Nobody answers.
+        """
+        raise UsageError(say.NO_SESSIONS(backend=self.name))
+
+    def prolong_session(self, session: JobDir, seconds: float | None) -> None:
+        """Let a session be idle for longer: from now for so long, 0 for ever, None for its limit.
+
+        Raises
+        ------
+        UsageError
+            This backend has no sessions, or it is refused.
+        BackendError
+            Nobody answers.
+        """
+        raise UsageError(say.NO_SESSIONS(backend=self.name))
 
     def delete(self, directory: JobDir) -> None:  # noqa: B027 (there may be nothing)
         """Delete what a job has left outside its directory; errors are no hindrance."""

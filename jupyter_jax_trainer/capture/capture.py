@@ -8,7 +8,7 @@ import inspect
 import io
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
@@ -16,6 +16,8 @@ from typing import Any
 from jupyter_jax_trainer.capture import names as analysis
 from jupyter_jax_trainer.capture.files import Files
 from jupyter_jax_trainer.capture.imports import Imports
+from jupyter_jax_trainer.capture.kernelonly import check_needs_no_kernel
+from jupyter_jax_trainer.capture.ledger import Ledger, Selection
 from jupyter_jax_trainer.capture.modules import collect, differences, is_own
 from jupyter_jax_trainer.capture.source import for_analysis, parse_cell
 from jupyter_jax_trainer.capture.values import describe_failure, globals_used
@@ -24,11 +26,13 @@ from jupyter_jax_trainer.errors import CaptureError, UsageError
 from jupyter_jax_trainer.jobdir.layout import RETURNED
 from jupyter_jax_trainer.messages import Text, options
 from jupyter_jax_trainer.messages import cell as say
+from jupyter_jax_trainer.text import duration, joined, ranks_text, runs_text
 from jupyter_jax_trainer.worker.serialization.archive import Offer
 from jupyter_jax_trainer.worker.serialization.describe import kind_of, type_name
 from jupyter_jax_trainer.worker.serialization.pickling import Pickler, stays_behind
 
 _PROVIDED = {"get_ipython", "display", "exit", "quit"}
+_IMPORTED = {"report", "checkpoint_dir"}  # what cells import of this package
 _RECORDS = {"In", "Out", "_", "__", "___"}
 _MOST_OUTSIDE = 500
 _FLAG = "xla_force_host_platform_device_count"
@@ -87,6 +91,12 @@ class Capture:
         What the user should know before the job runs, a sentence each.
     offers
         Packages that go along in case the image lacks them; None where it is known what it has.
+    binds
+        Names that the cell may assign.
+    kept
+        What a cell of a session reads that the session has.
+    selection, ledger
+        What of the notebook goes with such a cell, and what this kernel knows of the session.
     """
 
     code: str
@@ -103,6 +113,15 @@ class Capture:
     notes: list[str] = field(default_factory=list)
     offers: list[Offer] | None = None
     label: str = "Cell"
+    binds: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
+    selection: Selection = field(default_factory=Selection)
+    ledger: Ledger | None = None
+
+    def tokens(self) -> dict[str, str]:
+        """Return what stands for the content of each variable that goes to a session."""
+        found = self.selection.entries
+        return {name: found[name].content for name in self.names if name in found}
 
     @property
     def total(self) -> int:
@@ -124,7 +143,9 @@ def capture_cell(
     out: Sequence[str] = (),
     shell: Any = None,
     file: str | None = None,
+    bare: bool = False,
     on_size: OnSize | None = None,
+    ledger: Ledger | None = None,
 ) -> Capture:
     """Capture a cell with the variables of the notebook that it reads.
 
@@ -142,8 +163,12 @@ def capture_cell(
         The IPython shell, if there is one.
     file
         The name of the file of which this is the text, when it is no cell.
+    bare
+        It is a whole cell of the notebook, as opposed to what is below the line of a magic.
     on_size
         Called with the bytes so far before the next ones are copied. May raise.
+    ledger
+        What the session has in which the cell is to run; what is as it has it is not sent.
 
     Raises
     ------
@@ -152,10 +177,15 @@ def capture_cell(
     CaptureError
         A variable can't travel.
     """
-    source = parse_cell(cell, shell, first_line=1 if file else 2)
+    first_line = 1 if file or bare else 2
+    source = parse_cell(cell, shell, first_line=first_line)
     tree = for_analysis(source.tree, namespace)
-    free = analysis.analyze(tree, _Outside(namespace))
-    _check_undefined(tree, namespace, cell)
+    if bare:
+        check_needs_no_kernel(tree, namespace)
+    reach = _Outside(namespace)
+    free = analysis.analyze(tree, reach)
+    has = ledger.has if ledger is not None else {}
+    _check_undefined(tree, {**has, **namespace}, cell, first_line, ledger)
     for name in use:
         if name not in namespace:
             raise UsageError(say.USE_UNDEFINED(name=name), _did_you_mean(name, namespace))
@@ -163,19 +193,31 @@ def capture_cell(
         raise UsageError(say.HISTORY(line=free.lines[name], name=name))
     needed = [n for n in free.lines if n in namespace and not stays_behind(n, namespace[n])]
     assigned = analysis.assigned_names(tree)
-    packer = _Packer(namespace, namespace, on_size, left_out=assigned - set(needed) - set(use))
-    packer.add(
-        [*needed, *(name for name in use if name not in needed)],
-        optional=set(needed) - free.certain - set(use),
-        via=free.via,
-    )
+    wanted = [*needed, *(name for name in use if name not in needed)]
+    left_out = assigned - set(wanted)
+    selection = Selection(dict.fromkeys(wanted))
+    if ledger is not None:
+        selection = ledger.select(wanted, namespace, reach)
+        left_out |= has.keys() - selection.sent.keys()
+    packer = _Packer(namespace, namespace, on_size, left_out=left_out)
+    packer.add(selection.sent, optional=set(needed) - free.certain - set(use), via=free.via)
     for name in out:
-        if name not in assigned and name not in packer.capture.names:
+        if name not in assigned and name not in packer.capture.names and name not in has:
             raise UsageError(
                 say.OUT_NEVER_SET(name=name),
-                _did_you_mean(name, {*assigned, *packer.capture.names}),
+                _did_you_mean(name, {*assigned, *packer.capture.names, *has}),
             )
     captured = packer.finish(source.code, tree, shell)
+    captured.binds, captured.selection = sorted(assigned), selection
+    captured.ledger = ledger
+    if ledger is not None:
+        captured.kept = ledger.shown_as_kept([*free.lines, *use], selection.sent)
+        for name in ledger.deleted.intersection(captured.kept):
+            captured.notes.append(say.DELETED_IN_SESSION(name=name))
+        for name in (name for name in captured.kept if name in ledger.apart):
+            on = ranks_text(ledger.apart[name])
+            captured.notes.append(say.DIFFERS_IN_SESSION(name=name, ranks=on))
+        _note_comparing(captured)
     captured.label = file or captured.label
     return captured
 
@@ -186,6 +228,7 @@ def capture_call(
     kwargs: Namespace | None = None,
     *,
     on_size: OnSize | None = None,
+    ledger: Ledger | None = None,
 ) -> Capture:
     """Capture a call: a function and its arguments. The code binds what it returns to `RETURNED`.
 
@@ -213,14 +256,29 @@ def capture_call(
     code = f"{RETURNED} = __jaxtrain_func__({', '.join(parts)})\n"
     tree = ast.parse(code)
     values = {**namespace, **call}
-    free = analysis.analyze(tree, _Outside(values))
-    packer = _Packer(namespace, values, on_size, labels=labels)
-    packer.add(
-        [n for n in free.lines if n in values and not stays_behind(n, values[n])],
-        optional=set(),
-        via=free.via,
-    )
-    return packer.finish(code, tree, None)
+    reach = _Outside(values)
+    free = analysis.analyze(tree, reach)
+    wanted = [n for n in free.lines if n in values and not stays_behind(n, values[n])]
+    selection, left_out = Selection(dict.fromkeys(wanted)), set[str]()
+    if ledger is not None:
+        selection = ledger.select(wanted, values, reach)
+        left_out = ledger.has.keys() - selection.sent.keys()
+    packer = _Packer(namespace, values, on_size, labels=labels, left_out=left_out)
+    packer.add(selection.sent, optional=set(), via=free.via)
+    captured = packer.finish(code, tree, None)
+    captured.selection, captured.ledger = selection, ledger
+    if ledger is not None:
+        read = [name for name in free.lines if name not in call]
+        captured.kept = ledger.shown_as_kept(read, selection.sent)
+        _note_comparing(captured)
+    return captured
+
+
+def _note_comparing(captured: Capture) -> None:
+    """Say where it took long to see whether variables have changed."""
+    if slow := captured.selection.slow():
+        spent = duration(sum(captured.selection.compared.values()))
+        captured.notes.append(say.COMPARING_TOOK(names=joined(slow, most=4), time=spent))
 
 
 def _did_you_mean(name: str, candidates: Iterable[str]) -> Text | None:
@@ -228,15 +286,36 @@ def _did_you_mean(name: str, candidates: Iterable[str]) -> Text | None:
     return options.DID_YOU_MEAN(name=repr(nearest)) if nearest else None
 
 
-def _check_undefined(tree: ast.Module, namespace: Mapping[str, Any], cell: str) -> None:
+def _check_undefined(
+    tree: ast.Module,
+    namespace: Mapping[str, Any],
+    cell: str,
+    first_line: int,
+    ledger: Ledger | None,
+) -> None:
     known = {*namespace, *_PROVIDED}
     missing = analysis.undefined_names(tree, known)
     if not missing:
         return
     lines = cell.splitlines()
+    lost = ledger.lost if ledger else frozenset[str]()
+    elsewhere = ledger.elsewhere if ledger else {}
     found = []
     for name, line in missing:
-        text = lines[line - 2].strip() if 0 <= line - 2 < len(lines) else ""
+        text = lines[line - first_line].strip() if 0 <= line - first_line < len(lines) else ""
+        if name in elsewhere:
+            ranks = elsewhere[name]
+            on, option = ranks_text(ranks), runs_text(ranks).replace(" ", "")
+            found.append(
+                say.ON_SOME_RANKS(line=line, name=name, source=text, ranks=on, option=option)
+            )
+            continue
+        if name in lost:
+            found.append(say.LOST_IN_SESSION(line=line, name=name, source=text))
+            continue
+        if name in _IMPORTED:
+            found.append(say.NOT_IMPORTED(line=line, name=name, source=text))
+            continue
         candidates = {*known, *analysis.assigned_names(tree), *dir(builtins)}
         near = analysis.nearest_name(name, candidates)
         found.append(
@@ -297,6 +376,22 @@ class _Watched(Pickler):
         return found
 
 
+class _Bound:
+    """Asks whether so much may be sent, and keeps the objection."""
+
+    def __init__(self, on_size: OnSize | None) -> None:
+        self._on_size = on_size
+        self.objection: BaseException | None = None
+
+    def __call__(self, size: int) -> None:
+        if self._on_size is not None:
+            try:
+                self._on_size(size)
+            except BaseException as error:
+                self.objection = error
+                raise
+
+
 class _Packer:
     """Pickles variables one after another, and keeps account."""
 
@@ -313,29 +408,33 @@ class _Packer:
         self._namespace = namespace
         self._values, self._labels = values, labels or {}
         self._file = io.BytesIO()
-        self._on_size = on_size
-        self._objection: BaseException | None = None
-        self._pickler = _Watched(self._file, main_globals=namespace, on_size=self._hear)
+        self._bound = _Bound(on_size)
+        self._pickler = _Watched(self._file, main_globals=namespace, on_size=self._bound)
         self._pickler.left_out.update(left_out)
 
-    def _hear(self, size: int) -> None:
-        if self._on_size is not None:
-            try:
-                self._on_size(size)
-            except BaseException as error:
-                self._objection = error
-                raise
-
-    def add(self, wanted: Sequence[str], *, optional: set[str], via: Mapping[str, str]) -> None:
-        """Pack variables; `optional` ones are left out if they can't travel.
+    def add(
+        self, wanted: Mapping[str, str | None], *, optional: set[str], via: Mapping[str, str]
+    ) -> None:
+        """Pack variables, which may be there again, and why; leave those out that need not travel.
 
         Plain data goes first, so that its size is not counted with the function that uses it.
+
+        Parameters
+        ----------
+        wanted
+            The variables; and of those that are sent again, why.
+        optional
+            Those that are left out if they can't travel.
+        via
+            For those that are read because something is called: that one's name.
         """
         found: dict[str, Sent] = {}
         order = {"array": 0, "value": 1}
         for name in sorted(wanted, key=lambda n: order.get(kind_of(self._values[n]), 2)):
             sent = self._pack(name, name in optional, via)
             if sent is not None and not _goes_by_name(self._values[name]):
+                if (why := wanted[name]) is not None:
+                    sent = replace(sent, type=say.SENT_AGAIN(type=sent.type, why=why))
                 found[name] = sent
         self.capture.sent = [
             found[name]
@@ -351,8 +450,8 @@ class _Packer:
         try:
             pickler.dump((name, value))
         except Exception as error:
-            if self._objection is not None:
-                raise self._objection from None
+            if self._bound.objection is not None:
+                raise self._bound.objection from None
             if mark is not None:
                 pickler.rollback(mark)
                 pickler.left_out.add(name)

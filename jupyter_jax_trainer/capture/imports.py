@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import dis
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from types import CodeType
 
@@ -47,6 +47,13 @@ class Imports:
                 self.possible.add(base)
             elif step.opname == "IMPORT_FROM":
                 self.possible.add(f"{base}.{step.argval}")
+
+    def without(self, names: Set[str]) -> Imports:
+        """Return those imports that have other names; of objects nothing is said there."""
+        return Imports(self.certain - names, self.possible - names)
+
+    def __bool__(self) -> bool:
+        return bool(self.certain or self.possible)
 
     def follow(self, modules: Mapping[str, bytes]) -> None:
         """Note what the modules import that these names stand for, and so on.

@@ -210,6 +210,11 @@ class _Enough(Exception):  # noqa: N818
     """So much has been looked at that the rest is left out."""
 
 
+def _stop_at_bound(size: int) -> None:
+    if size > BYTES:
+        raise _Enough
+
+
 class _Nowhere:
     """Takes a stream and forgets it."""
 
@@ -225,12 +230,8 @@ class _Scout(Pickler):
     """
 
     def __init__(self) -> None:
-        super().__init__(_Nowhere(), on_size=self._stop_at_bound)  # type: ignore[arg-type]
+        super().__init__(_Nowhere(), on_size=_stop_at_bound)  # type: ignore[arg-type]
         self.found: dict[str, None] = {}
-
-    def _stop_at_bound(self, size: int) -> None:
-        if size > BYTES:
-            raise _Enough
 
     def reducer_override(self, obj: Any) -> Any:
         if kind_of(obj) == "array" and not getattr(obj.dtype, "hasobject", False):

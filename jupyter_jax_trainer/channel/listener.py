@@ -11,11 +11,18 @@ from dataclasses import asdict, dataclass, field
 from typing import cast
 
 from jupyter_jax_trainer.channel import protocol
-from jupyter_jax_trainer.channel.protocol import PlaceRecord, RankPlace, Reply
+from jupyter_jax_trainer.channel.protocol import (
+    PlaceRecord,
+    ProfileName,
+    RankPlace,
+    Reply,
+    Request,
+)
 from jupyter_jax_trainer.channel.sockets import is_same_user, path_of, prune, socket_at
 from jupyter_jax_trainer.jobdir.store import private_directory
 
 _MOST = 32  # connections at a time
+_FILES = 4  # that come with the requests of one connection, and are not taken yet
 
 
 @dataclass
@@ -25,6 +32,7 @@ class Client:
     connection: socket.socket
     unread: bytes = b""
     unsent: bytearray = field(default_factory=bytearray)
+    files: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -32,19 +40,30 @@ class Asked:
     """A request that waits for its answer."""
 
     client: Client
-    number: int
+    request: Request
     listener: Listener
 
-    def answer(self, places: Sequence[RankPlace]) -> None:
+    def take_file(self) -> int | None:
+        """Take over the open file that came with it, if one did."""
+        return self.client.files.pop(0) if self.client.files else None
+
+    def answer(
+        self,
+        places: Sequence[RankPlace] = (),
+        refused: str | None = None,
+        profile: ProfileName | None = None,
+    ) -> None:
         """Answer it; a client that is gone needs no answer."""
-        self.listener.send(
-            self.client,
-            {
-                "version": protocol.VERSION,
-                "number": self.number,
-                "answer": [cast(PlaceRecord, asdict(one)) for one in places],
-            },
-        )
+        reply: Reply = {
+            "version": protocol.VERSION,
+            "number": self.request["number"],
+            "answer": [cast(PlaceRecord, asdict(one)) for one in places],
+        }
+        if profile is not None:
+            reply["profile"] = profile
+        if refused is not None:
+            reply["refused"] = refused
+        self.listener.send(self.client, reply)
 
 
 class Listener:
@@ -117,7 +136,10 @@ class Listener:
         if client not in self._clients:
             return
         try:
-            data = client.connection.recv(1 << 16)
+            data, files, _, _ = socket.recv_fds(client.connection, 1 << 16, _FILES)
+            for file in files:
+                os.set_inheritable(file, False)
+            client.files += files
         except BlockingIOError:
             return
         except OSError:
@@ -128,8 +150,8 @@ class Listener:
             if request is None:
                 self._drop(client)
                 return
-            self._on_request(Asked(client, request["number"], self))
-        if not data or len(client.unread) > protocol.MAX_REQUEST:
+            self._on_request(Asked(client, request, self))
+        if not data or len(client.unread) > protocol.MAX_REQUEST or len(client.files) > _FILES:
             self._drop(client)
 
     def _flush(self, client: Client) -> None:
@@ -149,3 +171,5 @@ class Listener:
             self._clients.remove(client)
             self._selector.unregister(client.connection)
             client.connection.close()
+            for file in client.files:
+                os.close(file)

@@ -15,7 +15,7 @@ from jupyter_jax_trainer.text import joined, ranks_text
 from jupyter_jax_trainer.worker.records import Position
 
 _ASKABLE = (Phase.ARRIVED, Phase.JOINED, Phase.RUNNING)
-_AGAIN = 2  # intervals after which a rank that says nothing is taken to have got on
+AGAIN = 2  # intervals after which a rank that says nothing is taken to have got on
 
 
 def placed(rank: int, state: Phase, where: Position | None) -> RankPlace:
@@ -49,7 +49,7 @@ def rank_place(rank: RankState, now: float, why: str | None = None) -> RankPlace
     where, state = rank.get("where"), rank["state"]
     age = 0.0 if where is None else now - where["time"]
     # It says so again and again while it stays there.
-    if state != Phase.RUNNING or age > _AGAIN * timeouts.WHERE.seconds:
+    if state != Phase.RUNNING or age > AGAIN * timeouts.WHERE.seconds:
         where = None
     place = placed(rank["rank"], state, where)
     seconds = None if place.seconds is None else place.seconds + age

@@ -1,20 +1,26 @@
 """What is asked of a job's writer, and what it answers: a line of JSON each.
 
 A request is ``{"version": 1, "number": 7, "ask": "where"}``, its answer ``{"version": 1,
-"number": 7, "answer": ...}``. To what it doesn't understand, the writer closes the connection.
+"number": 7, "answer": ...}``; with ``refused`` the answer says why it was not done. To what it
+doesn't understand, the writer closes the connection.
+
+``run`` comes with an open file, the lock of the cell's job: whoever runs the cell holds it.
 """
 
 from __future__ import annotations
 
 import json
+import math
+import re
 from dataclasses import dataclass, fields
-from typing import Any, Literal, Self, TypedDict
+from typing import Any, Literal, NotRequired, Self, TypedDict, cast, get_args
 
 VERSION = 1
 MAX_REQUEST = 1 << 16  # bytes of a line
 MAX_ANSWER = 1 << 24
 
-Ask = Literal["where"]
+Ask = Literal["where", "run", "restart", "prolong", "profile"]
+_JOB = re.compile("[a-z0-9-]{1,63}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,11 +94,24 @@ class PlaceRecord(PlaceFields):
 
 
 class Request(TypedDict):
-    """A request."""
+    """A request.
+
+    `cell` is the name of the job that ``run`` is about; `seconds` for how long ``prolong`` lets a
+    session be idle, 0 for ever, or how long a ``profile`` is.
+    """
 
     version: int
     number: int
     ask: Ask
+    cell: NotRequired[str]
+    seconds: NotRequired[float]
+
+
+class ProfileName(TypedDict):
+    """A profile that is being taken, and the job that gets it: of a session, the cell that runs."""
+
+    job: str
+    name: str
 
 
 class Reply(TypedDict):
@@ -101,6 +120,8 @@ class Reply(TypedDict):
     version: int
     number: int
     answer: list[PlaceRecord]
+    profile: NotRequired[ProfileName]
+    refused: NotRequired[str]
 
 
 def read_request(line: bytes) -> Request | None:
@@ -111,10 +132,22 @@ def read_request(line: bytes) -> Request | None:
         return None
     if not isinstance(found, dict) or found.get("version") != VERSION:
         return None
-    number, ask = found.get("number"), found.get("ask")
-    if type(number) is not int or not 0 <= number < 1 << 53 or ask != "where":
+    number, ask, cell = found.get("number"), found.get("ask"), found.get("cell")
+    if type(number) is not int or not 0 <= number < 1 << 53 or ask not in get_args(Ask):
         return None
-    return {"version": VERSION, "number": number, "ask": "where"}
+    request: Request = {"version": VERSION, "number": number, "ask": cast(Ask, ask)}
+    if ask == "run":
+        if not isinstance(cell, str) or not _JOB.fullmatch(cell):
+            return None
+        request["cell"] = cell
+    if ask == "profile" or (ask == "prolong" and "seconds" in found):
+        seconds = found.get("seconds")
+        if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+            return None
+        if not 0 <= seconds < math.inf:
+            return None
+        request["seconds"] = float(seconds)
+    return request
 
 
 def write(message: Request | Reply) -> bytes:

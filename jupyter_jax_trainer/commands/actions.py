@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -37,18 +38,22 @@ def jobs(context: Context, values: Given, words: list[str]) -> None:
         _cluster_jobs(cluster, context, values)
         return
     from jupyter_jax_trainer import api
-    from jupyter_jax_trainer.commands.listing import jobs_table, view
+    from jupyter_jax_trainer.commands.listing import jobs_table, view, views
 
     sizes, state = values.flag("all"), values.text("state")
-    views = [view(job, sized=sizes) for job in api.jobs()]
-    found = [job for job in views if state in (None, job.state)]
+    if state:
+        every = (view(job, sized=sizes) for job in api.jobs())
+        found = [[job] for job in every if job.state == state]
+    else:
+        found = list(views(api.jobs(), all_cells=sizes))
     if not found:
         context.print(say.NO_JOBS_IN_STATE(state=state) if state else say.NO_JOBS())
         return
     kept = found
     if not sizes:
-        kept = [job for index, job in enumerate(found) if index < _NEWEST or job.active]
-    context.print(jobs_table(kept, context.width, sizes=sizes))
+        kept = [one for index, one in enumerate(found) if index < _NEWEST or one[0].active]
+    rows = itertools.chain.from_iterable(kept)
+    context.print(jobs_table(rows, context.width, sizes=sizes))
     if left := len(found) - len(kept):
         context.print(say.OLDER_JOBS(count=left))
 
@@ -234,13 +239,13 @@ def watch(job: Job, context: Context) -> None:
 
 def _take_results(job: Job, context: Context) -> None:
     """Put the results into the notebook, as the cell would have; in a terminal say how to."""
-    from jupyter_jax_trainer.jobdir.results import take_results
+    from jupyter_jax_trainer import api
 
     names = [entry["name"] for entry in job.results_info if "error" not in entry]
     if job.manifest["returns"] or not job.results_info:
         return
     if context.namespace is not None:
-        taken = take_results(job, context.namespace)
+        taken = api.take(job, context.namespace)
         loaded = say.LOADED_IN_NOTEBOOK if context.in_notebook else say.LOADED_IN_SESSION
         context.print(loaded(names=", ".join(taken)))
     elif names and not job.trusted:
@@ -278,7 +283,11 @@ def result(context: Context, values: Given, words: list[str]) -> None:
 
 def cancel(context: Context, values: Given, words: list[str]) -> None:
     """Stop jobs."""
-    for job in all_named(words):
+    from jupyter_jax_trainer import api
+
+    for one in all_named(words):
+        # A session that was started again has a number, and goes by its name all the same.
+        job = one if one.active else (api.live_session(one.name) or one)
         if not job.active:
             context.print(say.ENDED_ALREADY(name=job.name, state=job.state))
         elif (
@@ -355,12 +364,25 @@ def use(context: Context, values: Given, words: list[str]) -> None:
     defaults = context.defaults
     if defaults is None:
         raise UsageError(say.USE_WITHOUT_NOTEBOOK())
-    start = Given() if values.pop("reset", False) else Given(defaults)
+    bare = context.all_cells
+    reset = bool(values.pop("reset", False))
+    wanted = values.pop("all_cells", None)
+    start = Given() if reset else Given(defaults)
     spec = make_spec(values, start)  # refused as a whole, or taken as a whole
+    was = None if bare is None else bare.session
+    on = bool(wanted) if wanted is not None else was is not None and not reset
+    if on and spec.session is None:
+        raise UsageError(say.ALL_CELLS_WITHOUT_SESSION())
     defaults.clear()
     defaults.update({name: getattr(spec, name) for name in spec.explicit})
     line = masked(spec).to_line()
     context.print(say.DEFAULTS(line=line) if line else say.NO_DEFAULTS())
+    if bare is not None:
+        bare.session = spec.session if on else None
+    if on:
+        context.print(say.ALL_CELLS_ON(session=spec.session))
+    elif was is not None:
+        context.print(say.ALL_CELLS_OFF())
 
 
 def doctor(context: Context, values: Given, words: list[str]) -> None:

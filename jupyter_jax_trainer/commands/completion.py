@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterable, Sequence
 
 from jupyter_jax_trainer.commands import COMMANDS
+from jupyter_jax_trainer.errors import JaxTrainError
 from jupyter_jax_trainer.options.table import OPTIONS, Option
 
 _START = re.compile(r"\s*(?P<magic>%{1,2})?jaxtrain(?=\s|$)")
@@ -46,6 +48,8 @@ def complete(line: str, cursor: int, variables: Iterable[str] = ()) -> list[str]
     elif words[0] in COMMANDS:
         command = COMMANDS[words[0]]
         takes: Iterable[str] = _jobs() if command.takes == "job" else ()
+        if command.takes == "session":
+            takes = _sessions()
         if command.takes == "key" and len(words) == 1:
             takes = ("export", "import")
         found = _words_for_options(words[1:], before, part, command.options, variables, takes)
@@ -81,6 +85,10 @@ def _words_for_options(
 def _values(option: Option, variables: Iterable[str], jobs: Sequence[str]) -> list[str]:
     if option.choices:
         return list(option.choices)
+    if option.name == "session":
+        return _sessions()
+    if option.name == "out":
+        variables = {*variables, *_variables_of(jobs)}
     if option.name in ("out", "use"):
         return sorted(name for name in variables if not name.startswith("_"))
     if option.name == "container":
@@ -102,6 +110,26 @@ def _containers(names: Sequence[str]) -> list[str]:
         return []
     named = [directory for directory in known if directory.path.name in names]
     return [name for directory in (named or known)[:1] for name in directory.containers()]
+
+
+def _sessions() -> list[str]:
+    from jupyter_jax_trainer import sessions
+
+    try:
+        return [str(job.spec.session) for job in sessions.live()]
+    except (OSError, JaxTrainError):
+        return []
+
+
+def _variables_of(words: Sequence[str]) -> list[str]:
+    """List the variables of the sessions that are among the words of a line."""
+    from jupyter_jax_trainer import sessions
+
+    found: list[str] = []
+    for name in words:
+        with contextlib.suppress(OSError, JaxTrainError):
+            found += sessions.session(name).vars()
+    return found
 
 
 def _jobs() -> list[str]:

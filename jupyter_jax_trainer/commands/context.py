@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import Protocol, TypedDict
 
 from jupyter_jax_trainer.datatypes import Namespace
 from jupyter_jax_trainer.options.table import Given, Value
 from jupyter_jax_trainer.text import plain
+
+
+class AllCells(Protocol):
+    """Decides where the cells of a notebook run: `session`, or None for the kernel."""
+
+    session: str | None
 
 
 class Place(TypedDict):
@@ -32,6 +38,8 @@ class Context:
         Puts a yes-or-no question; gives None where nobody can be asked.
     defaults
         The options of ``use``, changed by it; None where nothing would remember them.
+    all_cells
+        Where cells without a magic run, changed by ``use``; None where there are no cells.
     namespace
         The user's variables, to which ``result`` adds; None where there are none.
     width
@@ -44,6 +52,7 @@ class Context:
     in_notebook: bool = False
     ask: Callable[[str], bool | None] = lambda question: None
     defaults: Given | None = None
+    all_cells: AllCells | None = None
     namespace: Namespace | None = None
     width: int = 100
     failed: bool = False

@@ -27,7 +27,8 @@ def convert(context: Context, values: Given, words: list[str]) -> None:
     try:
         text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
     except (OSError, UnicodeError) as error:
-        raise UsageError(say.CANNOT_READ(file=name, error=error)) from None
+        reason = (isinstance(error, OSError) and error.strerror) or str(error)
+        raise UsageError(say.CANNOT_READ(file=name, error=reason)) from None
     runtime, ended = values.text("runtime"), values.flag("all")
     found = registry.cluster().convert(text, name, runtime, ended=ended)
     if found.yaml:

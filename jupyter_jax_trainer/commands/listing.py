@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from jupyter_jax_trainer.channel.places import grouped
-from jupyter_jax_trainer.errors import JaxTrainError
+from jupyter_jax_trainer.errors import JaxTrainError, JobDirError
+from jupyter_jax_trainer.jobdir import session
+from jupyter_jax_trainer.jobdir.describe import compiled_text
 from jupyter_jax_trainer.jobdir.failure import failed
 from jupyter_jax_trainer.jobdir.files import disk_use
+from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.jobdir.timing import (
+    Lateness,
+    functions_text,
+    lateness,
+    seconds_text,
+    timeline,
+    timeline_text,
+)
 from jupyter_jax_trainer.messages import commands as say
 from jupyter_jax_trainer.options.spec import masked
 from jupyter_jax_trainer.states import State
@@ -19,6 +31,7 @@ from jupyter_jax_trainer.text import (
     age,
     closed,
     collapse_carriage_returns,
+    counted,
     duration,
     metric,
     plain,
@@ -77,6 +90,55 @@ def view(job: Job, *, sized: bool = False) -> View:
     except (JaxTrainError, KeyError, TypeError, ValueError) as error:
         reason = error.message if isinstance(error, JaxTrainError) else str(error)
         return View(name=job.name, state="damaged", active=False, reason=reason)
+
+
+def views(jobs: Iterable[Job], *, all_cells: bool) -> Iterator[list[View]]:
+    """Look at jobs, each with the cells of a session below it: those that have not ended, or all.
+
+    With all of them come the sizes. Cells whose session's job was deleted are jobs like others.
+    """
+    found = list(jobs)
+    cells: dict[str, list[Job]] = {}
+    for job in found:
+        if uid := _session(job):
+            cells.setdefault(uid, []).append(job)
+    uids = {_uid(job) for job in found} if cells else set()
+    for job in found:
+        if _session(job) in uids:
+            continue
+        own = cells.get(_uid(job) or "", [])
+        whole = view(job, sized=all_cells)
+        if own:
+            total = size(space([job, *own])) if all_cells else None
+            whole = replace(whole, progress=counted(len(own), "cell"), size=total)
+        below = own if all_cells else _not_ended(job, own)
+        yield [whole, *(_below(view(cell, sized=all_cells)) for cell in below)]
+
+
+def _session(job: Job) -> str | None:
+    with contextlib.suppress(JobDirError):
+        cell_of = job.manifest.get("cell_of")
+        return cell_of["uid"] if cell_of else None
+    return None
+
+
+def _uid(job: Job) -> str | None:
+    with contextlib.suppress(JobDirError):
+        return job.uid
+    return None
+
+
+def _not_ended(job: Job, cells: Iterable[Job]) -> list[Job]:
+    """Return the cells that run or wait, as the session says: asking all of them takes long."""
+    with contextlib.suppress(JobDirError):
+        record = session.known(JobDir(job.directory))
+        names = {record["running"], *record["waiting"]}
+        return [cell for cell in cells if cell.name in names and cell.active]
+    return []
+
+
+def _below(cell: View) -> View:
+    return replace(cell, name=f"└ {cell.name}")
 
 
 def _clip(reason: str | None) -> str | None:
@@ -194,7 +256,15 @@ def details(job: Job) -> str:
         lines.append(_row("Options", options))
     if words := progress(job):
         lines.append(_row("Progress", words))
+    if words := compiled_text(job.snapshot()["ranks"]):
+        lines.append(_row("XLA", words))
+    if words := functions_text(job.snapshot()["ranks"]):
+        lines.append(_row("", words))
+    if spent := timeline(job.snapshot(), job.created, job.ended or time.time()):
+        lines.append(_row("Time", timeline_text(spent)))
     lines.append(_row("Where", place(job)))
+    if cell_of := job.manifest.get("cell_of"):
+        lines.append(_row("Session", cell_of["session"]))
     if withheld := policy.notice(job):
         lines.append(_row("Trust", withheld))
     lines.append(_row("Directory", str(job.directory)))
@@ -203,6 +273,8 @@ def details(job: Job) -> str:
         lines += ["", lay_out(cells, ("BEFORE", "STATE", "EXIT", "RESTARTS", "POD", "NODE"))]
     if job.ranks:
         lines += ["", ranks_table(job)]
+    if late := lateness(job.snapshot()["ranks"]):
+        lines += ["", lateness_table(late)]
     if names := job.containers:
         logs = job.directory / "logs"
         sizes = [(name, size((logs / f"{name}.log").stat().st_size)) for name in names]
@@ -268,6 +340,15 @@ def ranks_table(job: Job) -> str:
         return lay_out(pods, ("RANK", "STATE", "EXIT", "RESTARTS", "POD", "NODE"))
     rows = [(r.rank, r.state, r.pid, r.exit, r.restarts or None, r.host) for r in job.ranks]
     return lay_out(rows, ("RANK", "STATE", "PID", "EXIT", "RESTARTS", "HOST"))
+
+
+def lateness_table(found: Iterable[Lateness]) -> str:
+    """Lay out how late each rank comes to a step."""
+    rows = [
+        (one.rank, seconds_text(one.step), seconds_text(one.host), seconds_text(one.late))
+        for one in found
+    ]
+    return lay_out(rows, ("RANK", "STEP", "OUTSIDE JAX", "LATE"))
 
 
 def results_table(job: Job, names: Container[str] | None = None) -> str:

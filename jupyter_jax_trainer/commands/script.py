@@ -44,7 +44,7 @@ def run(context: Context, values: Given, words: list[str]) -> None:
     source = _read(path)
     arguments = values.texts("arguments")
     values.pop("arguments", None)
-    spec = make_spec(with_name(values, words[1:]), context.defaults)
+    spec = api.in_session(make_spec(with_name(values, words[1:]), context.defaults))
     backend, plan = api.prepare(spec)
     namespace = {"__name__": "__main__", "__file__": str(path.absolute())}
     with _first_on_the_path(path.absolute().parent):  # where Python looks for the file's modules
@@ -55,6 +55,7 @@ def run(context: Context, values: Given, words: list[str]) -> None:
             out=spec.out,
             file=path.name,
             on_size=lambda total: backend.check_size(total, spec),
+            ledger=api.ledger(backend),
         )
     api.check(spec, backend, plan, capture)
     api.say_notes(capture, allow_large=spec.allow_large)

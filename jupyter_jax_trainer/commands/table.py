@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jupyter_jax_trainer.commands import actions, converting, history, script
+from jupyter_jax_trainer.commands import (
+    actions,
+    converting,
+    history,
+    profiling,
+    script,
+    sessions,
+    sharing,
+)
 from jupyter_jax_trainer.commands.context import Handler
 from jupyter_jax_trainer.commands.runtimes import runtimes
 from jupyter_jax_trainer.devices import DEVICES
@@ -22,7 +30,7 @@ class Command:
     words
         The least and the largest number of words that are not options; None is any number.
     takes
-        What those words are, for completion: ``job``, ``file``, ``key`` or nothing.
+        What those words are, for completion: ``job``, ``session``, ``file``, ``key`` or nothing.
     """
 
     name: str
@@ -37,18 +45,24 @@ class Command:
 
 _YES = Option(name="yes", short="y", help="Don't ask.")
 _PLACE = tuple(BY_FIELD[name] for name in ("backend", "context", "namespace"))
-_RESET = Option(name="reset", help="Forget the defaults set before.")
+_ALL_CELLS = Option(
+    name="all-cells",
+    help="Run every cell of this notebook in the session, as if it began with %%jaxtrain. Magics, "
+    "`!` and `?` at its top run in the kernel, and so does a cell below %%here.",
+)
+_RESET = Option(name="reset", help="Forget earlier defaults.")
 _COMMANDS = (
     Command(
         name="jobs",
         usage="jobs [--all] [--state STATE]",
         summary="list jobs, newest first",
-        help="List jobs, newest first: all that have not ended, and the last twenty. "
-        "With --backend kubernetes, list all TrainJobs in the namespace, whoever created them.",
+        help="List jobs, newest first: those that have not ended, and the last twenty. A session "
+        "counts as one, with its cells that have not ended below it. With --backend kubernetes, "
+        "all TrainJobs in the namespace, whoever created them.",
         handler=actions.jobs,
         options=(
             *_PLACE,
-            Option(name="all", short="a", help="List all jobs, with their sizes."),
+            Option(name="all", short="a", help="List all jobs and cells, with their sizes."),
             Option(
                 name="state",
                 metavar="STATE",
@@ -63,9 +77,8 @@ _COMMANDS = (
         usage="show [NAME]",
         summary="show one job in full",
         handler=actions.show,
-        help="Show a job's state and the reason for it, its ranks, what was sent, what came back, "
-        "and its events. With --backend kubernetes, show a TrainJob in the namespace, whoever "
-        "created it.",
+        help="Show a job's state with its reason, ranks, what was sent and came back, and "
+        "events. With --backend kubernetes, a TrainJob in the namespace, whoever created it.",
         words=(0, 1),
         takes="job",
         options=_PLACE,
@@ -74,9 +87,9 @@ _COMMANDS = (
         name="logs",
         usage="logs [NAME] [--rank R] [--follow]",
         summary="print what the ranks printed",
-        help="Print the logs of all ranks in the order in which they were written, or of one rank, "
-        "or of another container of a job on Kubernetes, such as an initializer or a sidecar. "
-        "Without --tail, a notebook shows the last 1000 lines.",
+        help="Print the logs of all ranks in the order written, of one rank, or of another "
+        "container of a job on Kubernetes, such as an initializer or sidecar. Without --tail, a "
+        "notebook shows the last 1000 lines.",
         handler=actions.logs,
         words=(0, 1),
         takes="job",
@@ -93,7 +106,7 @@ _COMMANDS = (
                 short="c",
                 metavar="NAME",
                 check=checks.word,
-                help="Only this container, not the ranks; `show` lists the containers of a job.",
+                help="Only this container, not the ranks; `show` lists a job's containers.",
             ),
             Option(name="follow", short="f", help="Keep printing until the job ends."),
             Option(
@@ -104,28 +117,85 @@ _COMMANDS = (
                 help="Only the last N lines.",
             ),
             Option(name="timestamps", short="t", help="Start each line with its time."),
-            Option(name="raw", help="Include noise from libraries, which is otherwise left out."),
+            Option(name="raw", help="Include noise from libraries."),
         ),
     ),
     Command(
         name="where",
         usage="where [NAME]",
         summary="show at which line each rank is",
-        help="Ask each rank of a running job at which line of the cell it is, for how long, and "
-        "how much memory it uses. Ranks in the same place are grouped; the odd ones, for which "
-        "the others may be waiting, come first. It works while ranks wait in a collective.",
+        help="Ask each rank of a running job at which line of the cell it is, for how long, "
+        "and how much memory it uses. Ranks in the same place are grouped, odd ones, for which "
+        "others may wait, first. It works while ranks wait in a collective.",
         handler=actions.where,
         words=(0, 1),
         takes="job",
     ),
     Command(
+        name="report",
+        usage="report [NAME] [-o FILE]",
+        summary="write one HTML file that shows a job",
+        help="Write one HTML file with a job's card, plots, failure, environment and the end of "
+        "its log. It opens anywhere and loads nothing. What looks like a secret is hidden.",
+        handler=sharing.report,
+        words=(0, 1),
+        takes="job",
+        options=(
+            Option(
+                name="output",
+                short="o",
+                metavar="FILE",
+                check=checks.word,
+                help="The file. Default: NAME.html.",
+            ),
+        ),
+    ),
+    Command(
+        name="export",
+        usage="export NAME [FOLDER]",
+        summary="write a folder that runs a job again without this package",
+        help="Write what anyone needs to run a job again without this package: code with all that "
+        "was sent, a launcher, YAML for a cluster, requirements, hashes. Default: a folder NAME. "
+        "Variables of the environment that look like secrets are left out; values that the code "
+        "reads from the notebook are in it.",
+        handler=sharing.export,
+        words=(1, 2),
+        takes="job",
+    ),
+    Command(
+        name="profile",
+        usage="profile NAME [--seconds N]",
+        summary="show what takes a job's time, or record that while it runs",
+        help="Show a job's last profile: the operations that took longest, how busy the devices "
+        "were, the share of collectives and what holds memory, by rank. With --seconds, profile "
+        "all ranks of a running job first, or the cell that runs in a session.",
+        handler=profiling.profile,
+        words=(0, 1),
+        takes="job",
+        options=(
+            Option(
+                name="seconds",
+                metavar="N",
+                check=amounts.timeout,
+                help="Profile a running job for so many seconds.",
+            ),
+            Option(
+                name="profile",
+                metavar="NAME",
+                check=checks.word,
+                help="Show this profile of several; those by --profile are called `cell` and "
+                "`steps`, others 1, 2, ….",
+            ),
+        ),
+    ),
+    Command(
         name="attach",
         usage="attach [NAME] [--trust] [--take-over]",
         summary="watch a job to its end",
-        help="Watch a job to its end. In a notebook, its results are then loaded into "
-        "variables. Interrupting leaves the job running. A job that this machine does not know is "
-        "looked up in the cluster; its results and HTML are withheld unless it is signed with "
-        "your key, or you trust whoever submitted it.",
+        help="Watch a job to its end; a notebook then loads its results into variables. "
+        "Interrupting leaves the job running. A job that this machine does not know is looked "
+        "up in the cluster; its results and HTML are withheld unless it is signed with your "
+        "key, or you trust its submitter.",
         handler=actions.attach,
         words=(0, 1),
         takes="job",
@@ -133,13 +203,13 @@ _COMMANDS = (
             *_PLACE[1:],
             Option(
                 name="trust",
-                help="Load the results and show the HTML of a job that somebody else submitted. "
-                "Both can run code with your permissions.",
+                help="Load results and show HTML of a job that somebody else submitted. Both "
+                "can run code with your permissions.",
             ),
             Option(
                 name="take-over",
-                help="Ask the ranks of your job from this machine, such as for `where`. The "
-                "machine that did so before goes on to show state, log and results.",
+                help="Ask your job's ranks from this machine, such as for `where`. The "
+                "previous machine still shows state, log and results.",
             ),
         ),
     ),
@@ -147,8 +217,8 @@ _COMMANDS = (
         name="result",
         usage="result NAME [VARIABLE...]",
         summary="bring back a job's variables",
-        help="Bring back the variables named with --out, or some of them. A notebook gets them as "
-        "variables, a terminal prints them.",
+        help="Bring back the --out variables, or some of them: into variables of a notebook, "
+        "printed in a terminal.",
         handler=actions.result,
         words=(1, None),
         takes="job",
@@ -157,8 +227,8 @@ _COMMANDS = (
         name="cancel",
         usage="cancel NAME... [--yes]",
         summary="stop jobs, but keep their files",
-        help="Stop jobs with all their processes; on Kubernetes, the TrainJob is deleted. Logs and "
-        "checkpoints are kept. In a terminal, it asks before it stops a running job.",
+        help="Stop jobs with all their processes; on Kubernetes, the TrainJob is deleted. Logs "
+        "and checkpoints are kept. In a terminal, it asks before it stops a running job.",
         handler=actions.cancel,
         words=(1, None),
         takes="job",
@@ -169,9 +239,9 @@ _COMMANDS = (
         usage="delete NAME...|--all [--yes]",
         summary="delete jobs with all their files",
         help="Delete jobs with their logs, results and checkpoints. A name may be a pattern in "
-        "quotes, such as 'fit*'. A running job is cancelled first; in a terminal, it asks before "
-        "that. Of a job that somebody else submitted, only the local files are deleted; its "
-        "TrainJob is kept.",
+        "quotes, such as 'fit*'. Running jobs are cancelled first; in a terminal, it asks before. "
+        "With a session go its cells, except those marked with `keep`. "
+        "Of somebody else's job, only the local files are deleted; its TrainJob is kept.",
         handler=actions.delete,
         words=(0, None),
         takes="job",
@@ -179,7 +249,7 @@ _COMMANDS = (
             Option(
                 name="all",
                 short="a",
-                help="All jobs that have ended; in a terminal, it asks first.",
+                help="All jobs that have ended; asks first in a terminal.",
             ),
             _YES,
         ),
@@ -188,8 +258,8 @@ _COMMANDS = (
         name="keep",
         usage="keep NAME... [--off]",
         summary="protect jobs from prune",
-        help="Protect jobs from `prune` and from the limits JAXTRAIN_KEEP_DAYS and "
-        "JAXTRAIN_KEEP_BYTES. `delete` still deletes them.",
+        help="Protect jobs from `prune`, JAXTRAIN_KEEP_DAYS and JAXTRAIN_KEEP_BYTES, not from "
+        "`delete`.",
         handler=history.keep,
         words=(1, None),
         takes="job",
@@ -199,24 +269,23 @@ _COMMANDS = (
         name="prune",
         usage="prune [--older-than TIME] [--larger-than BYTES] [--dry-run] [--yes]",
         summary="delete old jobs, or the oldest ones to free space",
-        help="Delete the files of jobs that ended long ago, or of the oldest jobs until all jobs "
-        "together fit a size. Jobs that have not ended and jobs marked with `keep` stay, and "
-        "nothing changes in the cluster. Without options, the limits JAXTRAIN_KEEP_DAYS and "
-        "JAXTRAIN_KEEP_BYTES apply. In a terminal, it asks first.",
+        help="Delete the files of jobs that ended long ago, or of the oldest until all fit a "
+        "size. Jobs that have not ended and those marked with `keep` stay, and nothing changes "
+        "in the cluster. Without options, JAXTRAIN_KEEP_DAYS and JAXTRAIN_KEEP_BYTES apply. "
+        "In a terminal, it asks first.",
         handler=history.prune,
         options=(
             Option(
                 name="older-than",
                 metavar="TIME",
                 check=amounts.timeout,
-                help="Jobs that ended longer ago than this, such as 30d.",
+                help="Jobs that ended longer ago, such as 30d.",
             ),
             Option(
                 name="larger-than",
                 metavar="BYTES",
                 check=amounts.size,
-                help="The oldest jobs, until all jobs together take no more than this, such as "
-                "10G.",
+                help="The oldest jobs, until all together take no more, such as 10G.",
             ),
             Option(name="dry-run", help="Only show what would be deleted."),
             _YES,
@@ -226,9 +295,8 @@ _COMMANDS = (
         name="compare",
         usage="compare NAME... [--metric NAME]",
         summary="show metrics and options of several jobs side by side",
-        help="Compare jobs: state, steps, time, the last value of each metric, and the options "
-        "that differ; with --metric, also the lowest and highest value of one metric. A name may "
-        "be a pattern in quotes, such as 'fit*'.",
+        help="Compare jobs: state, steps, time, last value of each metric, and options that "
+        "differ. A name may be a pattern in quotes, such as 'fit*'.",
         handler=history.compare,
         words=(1, None),
         takes="job",
@@ -243,10 +311,78 @@ _COMMANDS = (
         ),
     ),
     Command(
+        name="session",
+        usage="session [NAME]",
+        summary="list sessions, or show one",
+        help="List the sessions that have not ended; with a name, show its state, how long it may "
+        "be idle, its ranks with their memory, and its last cells.",
+        handler=sessions.session,
+        words=(0, 1),
+        takes="session",
+    ),
+    Command(
+        name="vars",
+        usage="vars SESSION",
+        summary="list the variables of a session",
+        help="List the variables of a session: type, sharding, bytes per device, the cell that "
+        "bound each last, and of those that not all ranks have, or have alike, the ranks.",
+        handler=sessions.variables,
+        words=(1, 1),
+        takes="session",
+    ),
+    Command(
+        name="restart",
+        usage="restart SESSION",
+        summary="start the ranks of a session anew",
+        help="Start all ranks of a session anew, without their variables. A cell that runs fails.",
+        handler=sessions.restart,
+        words=(1, 1),
+        takes="session",
+    ),
+    Command(
+        name="save",
+        usage="save SESSION",
+        summary="save the arrays of a session",
+        help="Save the variables of a session that are arrays, or trees of arrays and numbers such "
+        "as parameters and optimizer states, into its checkpoint_dir(). Names what it leaves out.",
+        handler=sessions.save,
+        words=(1, 1),
+        takes="session",
+    ),
+    Command(
+        name="restore",
+        usage="restore SESSION",
+        summary="bring back what a session has saved",
+        help="Bring back the arrays that a session, or an earlier one of its name, has saved last.",
+        handler=sessions.restore,
+        words=(1, 1),
+        takes="session",
+    ),
+    Command(
+        name="prolong",
+        usage="prolong SESSION [TIME]",
+        summary="let a session be idle for longer",
+        help="Let a session that is idle stay for this time from now on, such as 2h or `never`; "
+        "without one, for as long as its --idle is.",
+        handler=sessions.prolong,
+        words=(1, 2),
+        takes="session",
+    ),
+    Command(
+        name="interrupt",
+        usage="interrupt SESSION",
+        summary="stop the cell that runs in a session",
+        help="Stop the cell that runs in a session. If the ranks don't stop alike, they are "
+        "started anew.",
+        handler=sessions.interrupt,
+        words=(1, 1),
+        takes="session",
+    ),
+    Command(
         name="suspend",
         usage="suspend NAME",
         summary="stop a job's pods until it is resumed (Kubernetes)",
-        help="Suspend a job on Kubernetes: its pods are stopped, and the job waits to be resumed.",
+        help="Suspend a job on Kubernetes: its pods are stopped until it is resumed.",
         handler=actions.suspend,
         words=(1, 1),
         takes="job",
@@ -264,11 +400,11 @@ _COMMANDS = (
         name="runtimes",
         usage="runtimes [show NAME | check [NAME...] | install]",
         summary="list what jobs can run on",
-        help="List the runtimes that jobs can use, with their versions: those of this machine and, "
-        "if a kubeconfig names one, of the cluster. `show` prints one with its YAML. `check` "
-        "checks whether the runtimes of the cluster meet the needs of jobs. `install`, for those "
-        "who run the cluster, installs our runtimes for all namespaces or, with --namespace, for "
-        "one, and reports what it changes.",
+        help="List the runtimes of this machine and, if a kubeconfig names one, of the "
+        "cluster, with their versions. `show` prints one with its YAML. `check` checks whether "
+        "the cluster's meet the needs of jobs. `install`, for those who run the cluster, "
+        "installs ours for all namespaces or, with --namespace, for one, and reports what it "
+        "changes.",
         handler=runtimes,
         words=(0, None),
         options=(
@@ -318,12 +454,13 @@ _COMMANDS = (
     ),
     Command(
         name="use",
-        usage="use [options] [--reset]",
+        usage="use [options] [--all-cells] [--reset]",
         summary="set defaults for this notebook",
-        help="Set defaults for the cells of this notebook, in addition to those set before; "
-        "without options, show them. The options of a cell override them.",
+        help="Set defaults for the cells of this notebook, in addition to earlier ones; "
+        "without options, show them. A cell's options override them. With -s and --all-cells, "
+        "cells need no %%jaxtrain.",
         handler=actions.use,
-        options=(*(option for option in OPTIONS if option.name != "name"), _RESET),
+        options=(*(option for option in OPTIONS if option.name != "name"), _ALL_CELLS, _RESET),
     ),
     Command(
         name="doctor",
@@ -338,11 +475,11 @@ _COMMANDS = (
         name="key",
         usage="key export FILE | key import FILE",
         summary="recognize your jobs from your other machines",
-        help="Jobs on Kubernetes are signed with your key, which is kept in the job store. "
-        "`export` writes it to a new file, and `import` adds it to the job store of another "
-        "machine. When you attach to your jobs there, they count as yours, and their results are "
-        "loaded. Never import somebody else's key: whatever it signed would count as yours. A job "
-        "store that already has a key continues to sign with its own.",
+        help="Your key, kept in the job store, signs your jobs on Kubernetes. `export` writes "
+        "it to a new file, `import` adds it to another machine's job store: when you attach to "
+        "your jobs there, they count as yours, and their results are loaded. Never import "
+        "somebody else's key: whatever it signed would count as yours. A job store that has a "
+        "key continues to sign with that.",
         handler=actions.key,
         words=(2, 2),
         takes="key",
@@ -351,11 +488,11 @@ _COMMANDS = (
         name="convert",
         usage="convert FILE [--runtime NAME] [--all]",
         summary="convert a JAXJob of the training operator into a TrainJob",
-        help="Convert the JAXJobs (kubeflow.org/v1) in a YAML file into TrainJobs, each with its "
-        "own TrainingRuntime for pods and restarts; - reads standard input. Jobs that have ended "
-        "according to their status are left out. The YAML is printed, for "
-        "`kubectl apply --server-side -f -`; what changes, and what has no counterpart, is "
-        "reported on standard error.",
+        help="Convert the JAXJobs (kubeflow.org/v1) in a YAML file into TrainJobs, each with "
+        "its own TrainingRuntime for pods and restarts; - reads standard input. Jobs that have "
+        "ended according to their status are left out. Prints YAML for `kubectl apply "
+        "--server-side -f -`; reports on standard error what changes, and what has no "
+        "counterpart.",
         handler=converting.convert,
         words=(1, 1),
         options=(
@@ -364,7 +501,7 @@ _COMMANDS = (
                 short="r",
                 metavar="NAME",
                 check=checks.subdomain(),
-                help="Build on this ClusterTrainingRuntime instead of one of the job's own.",
+                help="Build on this ClusterTrainingRuntime, not one of the job's own.",
             ),
             Option(name="all", help="Also convert jobs that have ended; they would run again."),
         ),
@@ -373,8 +510,8 @@ _COMMANDS = (
         name="run",
         usage="run FILE [NAME] [options] [-- ARGUMENTS]",
         summary="run a Python file like a cell",
-        help="Run a Python file as if it were the cell, with the options of %%jaxtrain. The name "
-        "of the job may follow the file. Arguments after -- are passed to the file in sys.argv.",
+        help="Run a Python file as if it were the cell, with the options of %%jaxtrain. The "
+        "job's name may follow the file. Arguments after -- are passed to the file in sys.argv.",
         handler=script.run,
         words=(1, 2),
         takes="file",

@@ -10,9 +10,11 @@ from typing import Any, TypeAlias
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.jobdir import layout
 from jupyter_jax_trainer.jobdir.job import Job
+from jupyter_jax_trainer.jobdir.resources import quantities
 from jupyter_jax_trainer.messages import jobs as say
 from jupyter_jax_trainer.options.spec import JobSpec, masked
 from jupyter_jax_trainer.states import State
+from jupyter_jax_trainer.worker.reporting import RESERVED
 
 _OWN = ("job", "state", "nodes", "steps", "took", "options")  # what a row has of the job itself
 
@@ -72,13 +74,16 @@ class Compared:
         return row
 
 
-def metrics(*jobs: Job | str) -> list[dict[str, str | Number]]:
+def metrics(*jobs: Job | str, resources: bool = False) -> list[dict[str, str | Number]]:
     """Return the reports of several jobs, a flat dictionary for each.
 
     Parameters
     ----------
     *jobs
         Jobs, or their names as `jobs` lists them: ``fit`` is the first run, ``fit-2`` the second.
+    resources
+        Also what the ranks used of their machines, under names that begin with ``jaxtrain/``; these
+        lines have no step.
 
     Returns
     -------
@@ -90,6 +95,11 @@ def metrics(*jobs: Job | str) -> list[dict[str, str | Number]]:
     >>> frame = pandas.DataFrame(metrics("fit", "fit-2"))              # doctest: +SKIP
     >>> frame.pivot_table("loss", "step", "job").plot()                # doctest: +SKIP
     """
+    chosen = [_job(job) for job in jobs]
+    return _reported(chosen) + (_used(chosen) if resources else [])
+
+
+def _reported(jobs: Sequence[Job]) -> list[dict[str, str | Number]]:
     return [
         {
             "job": job.name,
@@ -98,8 +108,21 @@ def metrics(*jobs: Job | str) -> list[dict[str, str | Number]]:
             "time": line["time"],
             **{name: _number(value) for name, value in line["values"].items()},
         }
-        for job in map(_job, jobs)
+        for job in jobs
         for line in job.metrics()
+    ]
+
+
+def _used(jobs: Sequence[Job]) -> list[dict[str, str | Number]]:
+    return [
+        {
+            "job": job.name,
+            "rank": line["rank"],
+            "time": line["time"],
+            **{f"{RESERVED}{name}": value for name, value in quantities(line).items()},
+        }
+        for job in jobs
+        for line in job.resources()
     ]
 
 

@@ -7,15 +7,27 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, TypedDict
 
 from jupyter_jax_trainer.jobdir.layout import RETURNED
-from jupyter_jax_trainer.jobdir.manifest import Plan
-from jupyter_jax_trainer.jobdir.state import ProgressState, ResultInfo, Snapshot
+from jupyter_jax_trainer.jobdir.manifest import Plan, SentRecord
+from jupyter_jax_trainer.jobdir.state import (
+    Compiled,
+    NotFinite,
+    ProfileState,
+    ProgressState,
+    RankState,
+    ResultInfo,
+    Snapshot,
+)
+from jupyter_jax_trainer.jobdir.timing import timeline, timeline_text
+from jupyter_jax_trainer.jobdir.usage import tight_text, usage_text
 from jupyter_jax_trainer.messages import jobs as say
+from jupyter_jax_trainer.options.amounts import ALL
 from jupyter_jax_trainer.states import ENDED, State
-from jupyter_jax_trainer.text import counted, metric, one_line, size
+from jupyter_jax_trainer.text import counted, duration, joined, metric, one_line, ranks_text, size
 
 if TYPE_CHECKING:
     from jupyter_jax_trainer.options.spec import SpecRecord
 
+_BRIEF = 10.0  # seconds of a job whose time is not worth a word
 _MANY = 6  # variables that are named one by one
 
 
@@ -29,8 +41,10 @@ class Thing(TypedDict):
 
 
 def shape(spec: SpecRecord, plan: Plan) -> str:
-    """Return how large a job is: ``4 nodes × 2 CPU devices``."""
+    """Return how large a job is: ``4 nodes × 2 CPU devices``, ``rank 0,3 of 4 nodes``."""
     nodes = counted(spec["nodes"], "node")
+    if (rank := spec.get("rank")) is not None and rank != ALL:
+        nodes = say.ONLY_RANKS(ranks=rank, nodes=nodes)
     each = plan["devices_per_node"]
     if each == 1 and plan["device"] == "cpu":
         return nodes
@@ -43,6 +57,33 @@ def renamed(wanted: str | None, name: str) -> str | None:
     if wanted is None or wanted == name:
         return None
     return say.RENAMED(wanted=wanted, job=name)
+
+
+def profile_text(profile: ProfileState) -> str:
+    """Return what there is of a profile, and what is not: ``profile 1: 3.1 MB from ranks 0-3``."""
+    given = [one["rank"] for one in profile["ranks"] if one["files"]]
+    total = sum(sum(one["files"].values()) for one in profile["ranks"])
+    name = profile["name"]
+    texts: list[str] = [say.PROFILE_OF_NONE(name=name)]
+    if given:
+        texts = [say.PROFILE_TAKEN(name=name, size=size(total), ranks=ranks_text(given))]
+    lacks: dict[str, list[int]] = {}
+    left_out: dict[str, list[int]] = {}
+    for one in profile["ranks"]:
+        if one["problem"] is not None:
+            lacks.setdefault(one["problem"], []).append(one["rank"])
+        if one["left_out"]:
+            files = joined(f"{file} ({size(n)})" for file, n in one["left_out"].items())
+            left_out.setdefault(files, []).append(one["rank"])
+    texts += [
+        say.PROFILE_LACKS(ranks=ranks_text(ranks), problem=problem)
+        for problem, ranks in lacks.items()
+    ]
+    texts += [
+        say.PROFILE_LEFT_OUT(ranks=ranks_text(ranks), files=files)
+        for files, ranks in left_out.items()
+    ]
+    return "; ".join(texts)
 
 
 def elapsed(created: float, snapshot: Snapshot) -> float:
@@ -77,6 +118,73 @@ def progress_text(progress: ProgressState | None) -> str:
     return "  ".join([step, *values[:6]])
 
 
+def pulse(snapshot: Snapshot) -> str:
+    """Return in a line what the ranks of a running job use, and of another where its time went."""
+    return used_text(snapshot) or _spent_text(snapshot)
+
+
+def remarks(snapshot: Snapshot) -> list[str]:
+    """Return what else there is to know.
+
+    Memory that runs out, metrics that were not finite, warnings, what the cache saved.
+    """
+    running = snapshot["state"] == State.RUNNING
+    found = [tight_text(one) for one in snapshot.get("tight", [])] if running else []
+    found += [not_finite_text(one) for one in snapshot.get("not_finite", [])]
+    found += snapshot.get("warnings", [])
+    if saved := compiled_text(snapshot["ranks"], hits_only=True):
+        found.append(saved)
+    return found
+
+
+def _spent_text(snapshot: Snapshot) -> str:
+    """Return where the time has gone, of a job that took any."""
+    history = snapshot["history"]
+    if not history or elapsed(history[0]["time"], snapshot) < _BRIEF:
+        return ""
+    begun = history[0]["time"]
+    found = timeline(snapshot, begun, begun + elapsed(begun, snapshot))
+    return timeline_text(found) if found is not None else ""
+
+
+def used_text(snapshot: Snapshot) -> str:
+    """Return what the ranks of a running job use; empty where that is not known."""
+    usage = snapshot.get("usage")
+    if usage is None or snapshot["state"] != State.RUNNING:
+        return ""
+    return usage_text(usage, len(snapshot["ranks"]))
+
+
+def not_finite_text(found: NotFinite) -> str:
+    """Return where a metric was not finite for the first time."""
+    return say.NOT_FINITE(**found)
+
+
+def compiled_text(ranks: Iterable[RankState], *, hits_only: bool = False) -> str:
+    """Return what XLA compiled and what the cache had; empty for nothing.
+
+    Parameters
+    ----------
+    hits_only
+        Only where the cache has saved something.
+    """
+    found = Compiled.of(ranks)
+    if not found.hits and (hits_only or not found.misses):
+        return ""
+    parts: list[str] = []
+    if found.misses:
+        misses = counted(found.misses, "program")
+        parts.append(say.COMPILED(misses=misses, seconds=_seconds(found.seconds)))
+    if found.hits:
+        hits = counted(found.hits, "program")
+        parts.append(say.FOUND_COMPILED(hits=hits, saved=_seconds(found.saved)))
+    return "; ".join(parts)
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds < 60 else duration(seconds)
+
+
 def results_text(results: Sequence[ResultInfo] | None) -> str:
     """Return what came back: ``params dict of 4 1.2 MB, loss float32[] 4 B``."""
     return things_text(
@@ -86,7 +194,23 @@ def results_text(results: Sequence[ResultInfo] | None) -> str:
     )
 
 
-def things_text(entries: Iterable[Thing]) -> str:
+def sent_text(sent: Iterable[Thing | SentRecord], kept: Sequence[str] = ()) -> str:
+    """Return what went to a job: ``lr float (changed) 3 B; kept model, opt_state (session)``.
+
+    Parameters
+    ----------
+    sent
+        What was sent.
+    kept
+        What a cell reads that its session has.
+    """
+    things = things_text(sent)
+    if not kept:
+        return things
+    return say.SENT_AND_KEPT(things=things or say.NOTHING(), names=joined(kept, most=_MANY))
+
+
+def things_text(entries: Iterable[Thing | SentRecord]) -> str:
     """Name things with type and size, the largest first; packages together, before all others."""
     known = list(entries)
     packages = [entry for entry in known if entry["kind"] == "package"]
@@ -101,7 +225,7 @@ def things_text(entries: Iterable[Thing]) -> str:
     return ", ".join(part for part in (_packages_text(packages), things) if part)
 
 
-def _packages_text(packages: Sequence[Thing]) -> str:
+def _packages_text(packages: Sequence[Thing | SentRecord]) -> str:
     """Return ``flax 0.12.1 and 2 more (3 MB)``: the first is one that is imported."""
     if not packages:
         return ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Self, cast
+from typing import Any, NamedTuple, Self, TypedDict, cast
 
 from jupyter_jax_trainer.errors import JobFailed
 from jupyter_jax_trainer.jobdir.state import ErrorRecord, FailureState
@@ -22,7 +22,24 @@ from jupyter_jax_trainer.worker.records import Position
 # In state files, also those of other versions, which are told by it.
 CANCELLED = "cancelled by the user"
 _MAX_MESSAGE, _MAX_TRACEBACK = 2_000, 20_000  # characters of them that an error has
+_MAX_FUNCTION = 80  # characters of the name of one
 _FROM_OUTSIDE = ("killed", "memory", "aborted", "crashed", "cluster")
+
+
+class EndRecord(TypedDict):
+    """A `RankEnd` as JSON."""
+
+    rank: int
+    exit: int | None
+    order: int
+    error: ErrorRecord | None
+    joined: bool
+    finished: bool
+    stopped: bool
+    out_of_memory: bool
+    cause: str | None
+    hint: str | None
+    told: str | None
 
 
 @dataclass(kw_only=True)
@@ -64,6 +81,16 @@ class RankEnd:
     hint: str | None = None
     told: str | None = None
 
+    def to_json(self) -> EndRecord:
+        """Return the form in files."""
+        return cast(EndRecord, asdict(self))
+
+    @classmethod
+    def from_json(cls, value: EndRecord) -> Self:
+        """Read the form in files; fields of later versions are left out."""
+        given: dict[str, Any] = {k: v for k, v in value.items() if k in cls.__dataclass_fields__}
+        return cls(**given)
+
 
 @dataclass(kw_only=True)
 class Failure:
@@ -73,8 +100,8 @@ class Failure:
     ----------
     kind
         ``error`` (an exception), ``exit``, ``killed``, ``memory``, ``aborted``, ``crashed``,
-        ``rendezvous``, ``timeout``, ``disk``, ``supervisor``, ``start``, ``cluster`` (which ended
-        the rank) or ``cancelled``.
+        ``rendezvous``, ``timeout``, ``hang``, ``disk``, ``supervisor``, ``start``, ``cluster``
+        (which ended the rank) or ``cancelled``.
     message
         A sentence without the rank.
     rank
@@ -91,6 +118,8 @@ class Failure:
         Whose log that is, if it is not the rank's.
     hint
         What to do.
+    usage
+        What the rank's memory was in its last minute, where that ran out.
     """
 
     kind: str
@@ -102,6 +131,7 @@ class Failure:
     log: list[str] = field(default_factory=list)
     container: str | None = None
     hint: str | None = None
+    usage: list[str] = field(default_factory=list)
 
     def to_json(self) -> FailureState:
         """Return the form in ``state.json``."""
@@ -185,6 +215,7 @@ def _explain(end: RankEnd) -> Failure:
     return failure("exit", say.EXITED_BEFORE_JOINING(code=code))
 
 
+_OF_THE_START = ("PythonMismatch", "PortTaken", "PackageError", "FilesError", "SessionError")
 _NO_JAX = [f"ModuleNotFoundError: No module named {name!r}" for name in ("jax", "jaxlib")]
 
 
@@ -193,7 +224,7 @@ def _explain_error(end: RankEnd, error: ErrorRecord) -> Failure:
     kind, hint = "error", error.get("hint")
     if error["type"] == "SystemExit":
         kind, text = "exit", error["message"]
-    elif error["type"] in ("PythonMismatch", "PortTaken", "PackageError", "FilesError"):
+    elif error["type"] in _OF_THE_START:
         kind, text = "start", error["message"]
     elif text in _NO_JAX and not error.get("cell_line"):
         said = say.NO_JAX(error=text)
@@ -244,24 +275,48 @@ def positions(ranks: Sequence[tuple[RankEnd, Position | None]]) -> str:
     ranks
         Of each rank what is known of its end, and the record of where it was last.
     """
-    groups: dict[str | None, list[int]] = {}
+    groups: dict[_Doing, list[int]] = {}
     for end, where in ranks:
-        place = None if end.finished else _place(where)
-        if place != "":
-            groups.setdefault(place, []).append(end.rank)
-    return ", ".join(_position(place, numbers) for place, numbers in groups.items())
+        doing = _Doing(finished=True) if end.finished else _doing(where)
+        if doing is not None:
+            groups.setdefault(doing, []).append(end.rank)
+    return ", ".join(_position(doing, numbers) for doing, numbers in groups.items())
 
 
-def _position(place: str | None, ranks: Sequence[int]) -> Text:
-    """Say that some ranks are in one place; None for those that have finished."""
-    if len(ranks) == 1:
-        if place is None:
-            return say.RANK_FINISHED(rank=ranks[0])
-        return say.RANK_IS_AT(rank=ranks[0], place=place)
-    listed = numbers_text(ranks)
-    if place is None:
-        return say.RANKS_FINISHED(ranks=listed)
-    return say.RANKS_ARE_AT(ranks=listed, place=place)
+class _Doing(NamedTuple):
+    """What a rank does, and where."""
+
+    place: str = ""
+    finished: bool = False
+    waits: bool = False
+    compiles: str | None = None
+
+
+def _doing(where: Position | None) -> _Doing | None:
+    """Return what a rank does; None where it is not in the cell."""
+    place = _place(where)
+    if where is None or not place:
+        return None
+    return _Doing(place, waits=where.get("waits", False), compiles=where.get("compiles"))
+
+
+def _position(doing: _Doing, ranks: Sequence[int]) -> Text:
+    """Say what some ranks do."""
+    one = len(ranks) == 1
+    if doing.finished:
+        message = say.RANK_FINISHED if one else say.RANKS_FINISHED
+    elif doing.compiles:
+        message = say.RANK_COMPILES if one else say.RANKS_COMPILE
+    elif doing.waits:
+        message = say.RANK_WAITS if one else say.RANKS_WAIT
+    else:
+        message = say.RANK_IS_AT if one else say.RANKS_ARE_AT
+    return message(
+        rank=ranks[0],
+        ranks=numbers_text(ranks),
+        place=doing.place,
+        function=shorten(doing.compiles or "", _MAX_FUNCTION),
+    )
 
 
 def _place(where: Position | None) -> str:
@@ -309,6 +364,7 @@ def format_failure(failure: Failure, job: str) -> str:
     if failure.others:
         stopped = ranks_text(failure.others).capitalize()
         lines.append(say.STOPPED_BECAUSE_OF_IT(ranks=stopped))
+    lines += failure.usage
     if failure.log:
         whose = failure.container or f"rank {failure.rank}"
         lines += [say.LAST_LINES(whose=whose), *(f"  {text}" for text in failure.log)]

@@ -124,10 +124,11 @@ def write_json(
     once and can't be had again.
     """
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    document = cast(Mapping[str, JsonValue], value)
     try:
         file = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with open(file, "w") as stream:
-            json.dump(formats.to_disk(path.name, cast(Mapping[str, JsonValue], value)), stream)
+            stream.write(json.dumps(formats.to_disk(path.name, document)))
         if durable:
             put_in_place(part, path)
         else:

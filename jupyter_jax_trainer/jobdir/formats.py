@@ -41,9 +41,19 @@ STATE: dict[str, Shape] = {
     "failure": (NoneType, {"kind": str, "message": str}),
     "results": (NoneType, [{"name": str}]),
 }
+SESSION: dict[str, Shape] = {
+    "idle": _NUMBER,
+    "idle_since": (*_NUMBER, NoneType),
+    "running": _TEXT,
+    "waiting": [str],
+    "variables": dict,
+    "restarts": int,
+    "lost": [str],
+}
 LINES: dict[str, Shape] = {
     "events.jsonl": {"time": _NUMBER, "kind": str, "message": str},
     "metrics.jsonl": {"time": _NUMBER, "rank": int, "step": int, "values": dict},
+    "resources.jsonl": {"time": _NUMBER, "rank": int, "devices": list},
     "displays.jsonl": {"log_offset": int, "data": dict, "metadata": dict},
     "index.jsonl": [(str, _NUMBER)],
 }

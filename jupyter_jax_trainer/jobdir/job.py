@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jupyter_jax_trainer import machine, timeouts
 from jupyter_jax_trainer.backends import registry
 from jupyter_jax_trainer.errors import BackendError, JobDirError, UsageError
+from jupyter_jax_trainer.jobdir import retention
 from jupyter_jax_trainer.jobdir.failure import CANCELLED, Failure, failed
 from jupyter_jax_trainer.jobdir.files import LineReader
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.manifest import Manifest, SentRecord, machine_of
-from jupyter_jax_trainer.jobdir.records import Event, Metric
+from jupyter_jax_trainer.jobdir.records import Event, Metric, Resource
+from jupyter_jax_trainer.jobdir.resources import home_of
 from jupyter_jax_trainer.jobdir.state import (
+    Compiled,
     Initializer,
     JobState,
+    NotFinite,
+    ProfileState,
     Progress,
     Rank,
     ResultInfo,
@@ -29,13 +35,15 @@ from jupyter_jax_trainer.jobdir.state import (
 from jupyter_jax_trainer.logs.reader import LogLine, MergedReader
 from jupyter_jax_trainer.messages import channel
 from jupyter_jax_trainer.messages import jobs as say
+from jupyter_jax_trainer.messages import profiles as of_profiles
 from jupyter_jax_trainer.options import checks
 from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.states import ENDED, State
 
 if TYPE_CHECKING:
     from jupyter_jax_trainer.backends.base import Backend
-    from jupyter_jax_trainer.channel.protocol import RankPlace
+    from jupyter_jax_trainer.channel.protocol import ProfileName, RankPlace
+    from jupyter_jax_trainer.profiles.profile import Profile
 
 _POLL = 0.05  # seconds between looks at the directory
 
@@ -119,6 +127,11 @@ class Job:
         return JobSpec.from_json(self.manifest["spec"])
 
     @property
+    def is_session(self) -> bool:
+        """Whether it is a session: it holds the ranks on which cells run."""
+        return self.spec.session is not None and "cell_of" not in self.manifest
+
+    @property
     def sent(self) -> list[SentRecord]:
         """What was sent: a list of ``{name, kind, type, size}``."""
         return list(self.manifest["sent"])
@@ -141,6 +154,9 @@ class Job:
             return directory_deleted()
         state = self._dir.read_state()
         if state is not None and (state["state"] in ENDED or self._dir.is_live()):
+            return state
+        state = self._dir.read_state()  # its end is written just before the lock is given free
+        if state is not None and state["state"] in ENDED:
             return state
         return self.backend.state(self._dir, state)
 
@@ -203,6 +219,16 @@ class Job:
         return [Initializer.from_json(entry) for entry in found]
 
     @property
+    def not_finite(self) -> list[NotFinite]:
+        """Metrics that were NaN or infinite, each where it was so first."""
+        return list(self._state().get("not_finite", []))
+
+    @property
+    def compiled(self) -> Compiled:
+        """What XLA compiled, and what the compile cache had."""
+        return Compiled.of(self._state()["ranks"])
+
+    @property
     def restarts(self) -> int:
         """How often all ranks were restarted (``--max-restarts``)."""
         return len(self._state().get("restarts", ()))
@@ -242,6 +268,61 @@ class Job:
         if state not in (State.STARTING, State.RUNNING):
             raise UsageError(channel.NO_RANKS_YET(job=self.name, state=state))
         return list(self.backend.where(self._dir))
+
+    @property
+    def profiles(self) -> list[Profile]:
+        """Its profiles, in the order in which they were begun."""
+        return [self._profile(one) for one in self._state().get("profiles", [])]
+
+    def profile(self, seconds: float = 5.0) -> Profile:
+        """Profile all ranks while they run, and wait until that is here.
+
+        Parameters
+        ----------
+        seconds
+            For how long, a minute at most.
+
+        Returns
+        -------
+        Profile
+            What was taken. Of a session it belongs to the cell that runs.
+
+        Raises
+        ------
+        UsageError
+            The job does not run, or its backend can't do that.
+        BackendError
+            The process that runs the job does not answer, or no rank has given anything in time.
+        """
+        taken = self.begin_profile(seconds)
+        job = Job(JobDir(self._dir.path.with_name(taken["job"])))
+        patience = seconds + timeouts.TAKEN.seconds
+        until = time.monotonic() + patience
+        while time.monotonic() < until + _POLL:
+            active = job.active
+            for one in job.snapshot().get("profiles", []):
+                late = time.monotonic() > until and any(rank["files"] for rank in one["ranks"])
+                if one["name"] == taken["name"] and (one["whole"] or late or not active):
+                    return job._profile(one)
+            time.sleep(_POLL)
+        raise BackendError(
+            of_profiles.NOT_TAKEN(name=taken["name"], job=job.name, seconds=patience)
+        )
+
+    def begin_profile(self, seconds: float = 5.0) -> ProfileName:
+        """Profile all ranks while they run, as `profile` does, and don't wait for that."""
+        most = timeouts.PROFILE.seconds
+        if not 0.1 <= seconds <= most:
+            raise UsageError(of_profiles.NO_SECONDS(most=most, value=checks.shown(seconds)))
+        if (state := self.state) in ENDED:
+            raise UsageError(say.HAS_ENDED(job=self.name, state=state))
+        return self.backend.profile(self._dir, seconds)
+
+    def _profile(self, state: ProfileState) -> Profile:
+        from jupyter_jax_trainer.profiles.profile import Profile
+        from jupyter_jax_trainer.trust import policy
+
+        return Profile(self._dir, state, partial(policy.require, self))
 
     def snapshot(self) -> JobState:
         """Return ``state.json`` as it is now, for views that show all of it."""
@@ -304,12 +385,35 @@ class Job:
                 )
             return [container]
         if rank is not None and not 0 <= rank < nodes:
+            if nodes == 1:
+                raise UsageError(say.ONLY_RANK_0(job=self.name, rank=rank))
             raise UsageError(say.NO_RANK(job=self.name, rank=rank, last=nodes - 1))
         return range(nodes) if rank is None else [rank]
 
     def metrics(self) -> list[Metric]:
         """Return everything that was reported: ``{time, rank, step, total, values}``."""
         return list(LineReader[Metric](self._dir.metrics).read())
+
+    def resources(self) -> list[Resource]:
+        """Return what the ranks used of their machines, at times; of a cell, its session's ranks.
+
+        It is thinned as it grows, save for the last minutes.
+        """
+        begin, end = self.resources_time
+        found = LineReader[Resource](self.resources_file).read()
+        return [line for line in found if begin <= line["time"] <= end]
+
+    @property
+    def resources_file(self) -> Path:
+        """The file with the samples of its ranks."""
+        return home_of(self._dir).resources
+
+    @property
+    def resources_time(self) -> tuple[float, float]:
+        """Between which times samples in that file are of this job: a cell shares its session's."""
+        if "cell_of" not in self.manifest:
+            return 0.0, math.inf
+        return self.created, self.ended or math.inf
 
     def events(self) -> list[Event]:
         """Return what happened to the job: ``{time, kind, rank, message}``."""
@@ -483,13 +587,21 @@ class Job:
 
         On Kubernetes, its TrainJob is deleted, too; checkpoints on a volume stay. If somebody else
         submitted the job, only the local directory is deleted: it continues in the cluster, where
-        `cancel` ends it.
+        `cancel` ends it. With a session go its cells that have ended, unless they are kept.
         """
         from jupyter_jax_trainer.trust import policy
 
-        if not policy.is_mine(self):
+        cells_of: str | None = None
+        with contextlib.suppress(JobDirError):  # a damaged one
+            cells_of = self.uid if self.is_session else None
+        if policy.is_mine(self):
+            self._delete_all()
+        else:
             self._dir.remove()
-            return
+        if cells_of is not None:
+            retention.remove_cells(cells_of)
+
+    def _delete_all(self) -> None:
         try:
             self.cancel()
         except JobDirError:

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from jupyter_jax_trainer import machine
-from jupyter_jax_trainer.errors import JobDirError, JobNotFound
+from jupyter_jax_trainer.errors import JaxTrainError, JobDirError, JobNotFound
+from jupyter_jax_trainer.jobdir import endhook
 from jupyter_jax_trainer.jobdir.failure import Failure
 from jupyter_jax_trainer.jobdir.files import is_regular, read_json, write_json
 from jupyter_jax_trainer.jobdir.formats import MANIFEST, STATE
@@ -24,6 +25,7 @@ from jupyter_jax_trainer.jobdir.store import check, home, private_directory
 from jupyter_jax_trainer.messages import jobs as say
 from jupyter_jax_trainer.messages import options
 from jupyter_jax_trainer.states import ENDED, Phase, State
+from jupyter_jax_trainer.worker import profiling
 
 if TYPE_CHECKING:
     from jupyter_jax_trainer.jobdir.manifest import Manifest
@@ -54,6 +56,7 @@ class JobDir:
         self.state = self.path / "state.json"
         self.events = self.path / "events.jsonl"
         self.metrics = self.path / "metrics.jsonl"
+        self.resources = self.path / "resources.jsonl"
         self.displays = self.path / "displays.jsonl"
         self.logs = self.path / "logs"
         self.log_index = self.logs / "index.jsonl"
@@ -67,6 +70,11 @@ class JobDir:
         self.owner = self.path / "owner.json"
         self.take_over = self.path / "take-over"
         self.lock = self.path / "lock"
+        self.packages = self.path / "packages.json"
+        self.session = self.path / "session.json"
+        self.image = self.path / "image.json"
+        self.compile_cache = self.path.parent.parent / "compile-cache"  # of all jobs
+        self.profiles = self.path / profiling.FOLDER
         self.reserve = self.path / ".reserve"  # space for the last state when the disk is full
 
     def log(self, source: int | str) -> Path:
@@ -175,6 +183,8 @@ class JobDir:
         self.reserve.unlink(missing_ok=True)
         for part in self.path.glob("*.part"):
             part.unlink(missing_ok=True)
+        for folder in self.profiles.glob("*.part"):
+            shutil.rmtree(folder, ignore_errors=True)
 
     def remove(self) -> None:
         """Delete the directory. It is renamed first, so that half a job is never seen."""
@@ -333,6 +343,8 @@ def write_abandoned(directory: JobDir, reason: str) -> JobState | None:
     for rank in state["ranks"]:
         if rank["exit"] is None and rank["state"] not in (Phase.FINISHED, Phase.WAITING):
             rank["state"] = Phase.STOPPED
+    with contextlib.suppress(OSError, JaxTrainError):
+        endhook.note(directory.path, directory.read_manifest(), State.FAILED)
     with contextlib.suppress(OSError):
         directory.sweep()
         write_json(directory.state, state, durable=True)

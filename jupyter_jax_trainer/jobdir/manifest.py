@@ -22,7 +22,8 @@ class SentRecord(TypedDict):
 class Plan(TypedDict):
     """What a backend made of the options; each backend has more in its own.
 
-    `max_name` is the length that the job's name may have.
+    `max_name` is the length that the job's name may have. Of a session, `idle` is how many seconds
+    it may be idle (0 for ever), and `idle_most` how many a user may ask for.
     """
 
     runtime: str
@@ -30,6 +31,8 @@ class Plan(TypedDict):
     devices_per_node: int
     note: NotRequired[str | None]
     max_name: NotRequired[int]
+    idle: NotRequired[float]
+    idle_most: NotRequired[float | None]
 
 
 @final
@@ -49,6 +52,14 @@ class Attached(TypedDict):
     attached: float  # seconds since the epoch
     signature: NotRequired[str]
     statement: NotRequired[dict[str, str]]  # what is signed (trust.signing.Statement)
+
+
+class CellOf(TypedDict):
+    """The session that runs a cell: its job's name and id; and the kernel that sent the cell."""
+
+    session: str
+    uid: str
+    kernel: str
 
 
 class Manifest(TypedDict):
@@ -72,6 +83,10 @@ class Manifest(TypedDict):
     maker: NotRequired[str | None]
     trainjob: NotRequired[str]  # the name in its cluster, where it has another one here
     frame_key: NotRequired[str]
+    cell_of: NotRequired[CellOf]  # of a cell of a session
+    kept: NotRequired[list[str]]  # what such a cell reads that its session has
+    binds: NotRequired[list[str]]  # what its session may have when it has run
+    tokens: NotRequired[dict[str, str]]  # what stands for the content of what is sent
 
 
 def machine_of(manifest: Manifest) -> Machine:
@@ -89,3 +104,8 @@ def attached_of(manifest: Manifest) -> Attached | None:
     """Return when a job was found in a cluster; None where this store submitted it."""
     origin = manifest.get("origin")
     return origin if origin and "attached" in origin else None
+
+
+def packages_in(manifest: Manifest) -> dict[str, str]:
+    """Return the packages that were sent along: name → version."""
+    return {one["name"]: one["type"] for one in manifest["sent"] if one["kind"] == "package"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NotRequired, TypedDict
 
 from jupyter_jax_trainer.datatypes import MimeBundle
-from jupyter_jax_trainer.worker.records import Report
+from jupyter_jax_trainer.worker.records import Report, Sample
 
 # By which a follower knows which message of a log a line came from: the incarnation, and a number.
 Frame = list[Any]
@@ -23,6 +23,13 @@ class Event(TypedDict):
 
 class Metric(Report):
     """A report in ``metrics.jsonl``, with the rank that made it."""
+
+    rank: int
+    frame: NotRequired[Frame]
+
+
+class Resource(Sample):
+    """A sample in ``resources.jsonl``, with the rank that took it."""
 
     rank: int
     frame: NotRequired[Frame]

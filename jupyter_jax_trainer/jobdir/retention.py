@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from jupyter_jax_trainer.errors import JobDirError, UsageError
-from jupyter_jax_trainer.jobdir import layout
+from jupyter_jax_trainer.jobdir import layout, session
 from jupyter_jax_trainer.jobdir.files import disk_use
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.messages import jobs as say
@@ -68,19 +68,23 @@ class Ended:
         When, in seconds since the epoch.
     size
         Bytes on the disk.
+    session
+        The uid of the session whose cell it is; None for a job of its own.
     """
 
     directory: JobDir
     state: str
     ended: float
     size: int
+    session: str | None
 
 
 def surplus(bounds: Bounds, spare: float = 0.0) -> list[Ended]:
     """Return what has to be deleted, the oldest first: no more than the bounds need.
 
     Jobs that have not ended, that are kept by name or whose files are damaged are never among it,
-    but count for the size.
+    but count for the size. The cells of a session count as one job: for the size its earlier cells
+    go before any job does, and those that are spared make no other job go.
 
     Parameters
     ----------
@@ -92,14 +96,19 @@ def surplus(bounds: Bounds, spare: float = 0.0) -> list[Ended]:
         size = disk_use(directory.path) if bounds.size is not None else 0
         total += size
         if (end := _end(directory)) is not None and not directory.keep.exists():
-            found.append(Ended(directory, *end, size))
+            found.append(Ended(directory, *end, size, session.session_of(directory)))
     found.sort(key=lambda one: one.ended)
+    last = {one.session: one for one in found if one.session}
+    earlier = [one for one in found if one.session and last[one.session] is not one]
+    others = [one for one in found if not one.session or last[one.session] is one]
     now, going = time.time(), []
-    for one in found:
+    for number, one in enumerate((*earlier, *others)):
         since = max(0.0, now - one.ended)  # another machine's clock may be ahead
         old = bounds.age is not None and since > bounds.age
-        if old or (bounds.size is not None and total > bounds.size and since >= spare):
+        goes = old or (bounds.size is not None and total > bounds.size and since >= spare)
+        if goes:
             going.append(one)
+        if goes or number < len(earlier):
             total -= one.size
     return going
 
@@ -115,20 +124,32 @@ def _end(directory: JobDir) -> tuple[str, float] | None:
 
 
 def remove(one: Ended) -> bool:
+    """Delete the files of a job that has ended; say whether they were there and free to go."""
+    return _remove(one.directory)
+
+
+def remove_cells(uid: str) -> None:
+    """Delete the files of the cells of a session, but not of those that are kept by name."""
+    for directory in layout.list_all():
+        if session.session_of(directory) == uid:
+            _remove(directory)
+
+
+def _remove(directory: JobDir) -> bool:
     """Delete the files of a job that has ended; say whether they were there and free to go.
 
     The cluster is not asked and keeps what it has. Dying in between is harmless: the directory
     has lost its name first, and what is left of it goes with the next submission.
     """
     with contextlib.suppress(OSError):
-        lock = one.directory.take_lock()
+        lock = directory.take_lock()
         if lock is None:
             return False  # somebody still writes there, or deletes it
         try:
             # Another job may have the name by now.
-            same = os.path.samestat(os.fstat(lock), one.directory.lock.stat())
-            if same and _end(one.directory) is not None and not one.directory.keep.exists():
-                one.directory.remove()
+            same = os.path.samestat(os.fstat(lock), directory.lock.stat())
+            if same and _end(directory) is not None and not directory.keep.exists():
+                directory.remove()
                 return True
         finally:
             os.close(lock)

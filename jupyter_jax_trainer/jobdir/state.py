@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, NotRequired, Self, TypedDict, cast
@@ -12,9 +12,13 @@ from jupyter_jax_trainer.datatypes import JsonValue
 from jupyter_jax_trainer.jobdir.files import damaged
 from jupyter_jax_trainer.messages import jobs as say
 from jupyter_jax_trainer.states import Phase, State, Unstarted
+from jupyter_jax_trainer.worker import profiling
+from jupyter_jax_trainer.worker.records import KINDS, Pace, Position, Profiled, Program, Spent
 from jupyter_jax_trainer.worker.records import ErrorRecord as ErrorRecord
-from jupyter_jax_trainer.worker.records import Position
 from jupyter_jax_trainer.worker.records import ResultInfo as ResultInfo
+
+_MOST_OF_PROBLEM = 300  # characters
+_MOST, _LONGEST = 10, 80  # functions that a rank tells of, and characters of their names
 
 
 class HistoryEntry(TypedDict):
@@ -30,8 +34,78 @@ class HeardPosition(Position):
     time: float
 
 
+class NotFinite(TypedDict):
+    """A metric that was NaN or infinite, the first time that a rank reported it so."""
+
+    metric: str
+    value: str
+    step: int
+    rank: int
+
+
+class CompiledFunction(TypedDict):
+    """A function, how many programs it became, and how long XLA took for all of them."""
+
+    name: str
+    count: int
+    seconds: float
+
+
+class CompiledState(TypedDict):
+    """What XLA had to compile in a rank, as `Compiled`, and the functions that took longest."""
+
+    hits: int
+    misses: int
+    saved: float
+    seconds: float
+    functions: NotRequired[list[CompiledFunction]]
+
+
+class UsageState(TypedDict):
+    """What the ranks of a job use now; None for what is not known.
+
+    Attributes
+    ----------
+    cpu, power
+        Cores and watts of all ranks.
+    memory, limit, rank
+        Bytes of the rank that has most, and of those that there are for it.
+    used
+        Bytes in use there by whomever, where ranks share them.
+    device_memory, device_limit, device_rank
+        The same of the device that is fullest.
+    gpu
+        The part of the time in which devices compute, on average.
+    """
+
+    time: float
+    cpu: float | None
+    memory: int | None
+    limit: int | None
+    used: int | None
+    rank: int | None
+    device_memory: int | None
+    device_limit: int | None
+    device_rank: int | None
+    gpu: float | None
+    power: float | None
+
+
+class Tight(TypedDict):
+    """Memory that is about to run out: a rank's, its machine's, or a device's of it."""
+
+    rank: int
+    device: int | None
+    shared: bool
+    share: float
+    limit: int
+
+
 class RankState(TypedDict):
-    """One process of the job, as `Rank`; `where` is what a rank said that can't be asked."""
+    """One process of the job, as `Rank`; `where` is what a rank said that can't be asked.
+
+    `spent` and `pace` say where the time of this attempt goes.
+    """
 
     rank: int
     pid: int | None
@@ -41,6 +115,28 @@ class RankState(TypedDict):
     host: str | None
     pod: NotRequired[str | None]
     where: NotRequired[HeardPosition | None]
+    compiled: NotRequired[CompiledState]
+    spent: NotRequired[Spent]
+    pace: NotRequired[Pace | None]
+
+
+class ProfileOfRank(TypedDict):
+    """What a rank has given to a profile; see `worker.records.Profiled`."""
+
+    rank: int
+    seconds: float
+    files: dict[str, int]
+    left_out: dict[str, int]
+    problem: str | None
+
+
+class ProfileState(TypedDict):
+    """A profile of the job; `whole` once no rank is waited for any more."""
+
+    name: str
+    time: float
+    whole: bool
+    ranks: list[ProfileOfRank]
 
 
 class InitializerState(TypedDict):
@@ -89,6 +185,7 @@ class FailureState(TypedDict):
     log: list[str]
     container: str | None
     hint: str | None
+    usage: NotRequired[list[str]]
 
 
 class JobState(TypedDict):
@@ -106,6 +203,11 @@ class JobState(TypedDict):
     initializers: NotRequired[list[InitializerState]]
     restarts: NotRequired[list[Restart]]
     paused_at: NotRequired[int]
+    not_finite: NotRequired[list[NotFinite]]
+    profiles: NotRequired[list[ProfileState]]
+    usage: NotRequired[UsageState]
+    tight: NotRequired[list[Tight]]
+    warnings: NotRequired[list[str]]
 
 
 class Announced(TypedDict):
@@ -115,9 +217,14 @@ class Announced(TypedDict):
     reason: str | None
     hint: None
     history: list[HistoryEntry]
+    ranks: list[RankState]
     progress: None
     results: None
     restarts: list[Restart]
+    not_finite: NotRequired[list[NotFinite]]
+    usage: NotRequired[UsageState]
+    tight: NotRequired[list[Tight]]
+    warnings: NotRequired[list[str]]
 
 
 Snapshot = JobState | Announced
@@ -130,6 +237,7 @@ def announced(state: Unstarted, reason: str | None = None) -> Announced:
         "reason": reason,
         "hint": None,
         "history": [],
+        "ranks": [],
         "progress": None,
         "results": None,
         "restarts": [],
@@ -188,6 +296,143 @@ class Progress:
     def from_json(cls, entry: ProgressState) -> Self:
         """Read the form in ``state.json``; fields of later versions are left out."""
         return cls(**_known(cls, entry))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compiled:
+    """What XLA compiled in a job, and what the compile cache had.
+
+    Attributes
+    ----------
+    hits, misses
+        Programs of all ranks that the cache had, and that it had not.
+    saved
+        Seconds of compilation that the cache saved the rank that it saved most.
+    seconds
+        Seconds that the rank took that took longest, for both.
+    """
+
+    hits: int = 0
+    misses: int = 0
+    saved: float = 0.0
+    seconds: float = 0.0
+
+    @classmethod
+    def of(cls, ranks: Iterable[RankState]) -> Self:
+        """Sum up what ranks have said: they work at the same time."""
+        found = [rank["compiled"] for rank in ranks if "compiled" in rank]
+        return cls(
+            hits=sum(one["hits"] for one in found),
+            misses=sum(one["misses"] for one in found),
+            saved=max((one["saved"] for one in found), default=0.0),
+            seconds=max((one["seconds"] for one in found), default=0.0),
+        )
+
+
+def compiled_record(message: Mapping[str, JsonValue]) -> CompiledState:
+    """Read what a rank has said of what it compiled.
+
+    Raises
+    ------
+    KeyError, TypeError
+        It is none.
+    """
+    functions = message.get("functions")
+    return {
+        "hits": _number(message["hits"]) or 0,
+        "misses": _number(message["misses"]) or 0,
+        "saved": _seconds(message["saved"]) or 0.0,
+        "seconds": _seconds(message["seconds"]) or 0.0,
+        "functions": [
+            _function(one) for one in (functions if isinstance(functions, list) else ())[:_MOST]
+        ],
+    }
+
+
+def _function(found: JsonValue) -> CompiledFunction:
+    if not isinstance(found, dict):
+        raise TypeError(f"{found!r} is no function")
+    return {
+        "name": str(found["name"])[:_LONGEST],
+        "count": _number(found["count"]) or 0,
+        "seconds": _seconds(found["seconds"]) or 0.0,
+    }
+
+
+def spent_record(message: Mapping[str, JsonValue]) -> tuple[Spent, Pace | None]:
+    """Read what a rank has said of how its time is spent, and of its pace.
+
+    Raises
+    ------
+    KeyError, TypeError
+        It is none.
+    """
+    spent, pace = message["spent"], message["pace"]
+    if not isinstance(spent, dict):
+        raise TypeError(f"{spent!r} is no time")
+    found: Spent = {kind: _seconds(spent.get(kind)) or 0.0 for kind in KINDS}
+    if not isinstance(pace, dict):
+        return found, None
+    steps, seconds, host = pace["steps"], pace["seconds"], pace["host"]
+    read: Pace = {
+        "steps": _number(steps) or 0,
+        "seconds": _seconds(seconds) or 0.0,
+        "host": _seconds(host) or 0.0,
+    }
+    return found, read
+
+
+def program_record(message: Mapping[str, JsonValue]) -> Program:
+    """Read which program a rank is about to compile.
+
+    Raises
+    ------
+    KeyError, TypeError
+        It is none.
+    """
+    ranks = message["ranks"]
+    if not isinstance(ranks, list):
+        raise TypeError(f"{ranks!r} are no ranks")
+    return {
+        "ranks": [one for one in ranks if isinstance(one, int)],
+        "number": _number(message["number"]) or 0,
+        "runs": message["runs"] is True,
+        "name": str(message["name"]),
+        "digest": str(message["digest"]),
+        "cell": str(message["cell"]),
+        "cell_line": _number(message["cell_line"]),
+    }
+
+
+def profile_record(rank: int, message: Profiled | Mapping[str, JsonValue]) -> ProfileOfRank:
+    """Read what a rank has said of a profile.
+
+    Raises
+    ------
+    KeyError, TypeError
+        It is none.
+    """
+    problem = message["problem"]
+    return {
+        "rank": rank,
+        "seconds": _seconds(message["seconds"]) or 0.0,
+        "files": _sizes(message["files"]),
+        "left_out": _sizes(message["left_out"]),
+        "problem": None if problem is None else str(problem)[:_MOST_OF_PROBLEM],
+    }
+
+
+def not_taken(rank: int, why: str) -> ProfileOfRank:
+    """Return what there is of a profile that a rank has not taken."""
+    return {"rank": rank, "seconds": 0.0, "files": {}, "left_out": {}, "problem": why}
+
+
+def _sizes(found: JsonValue | Mapping[str, int]) -> dict[str, int]:
+    """Return the sizes of files of a profile; other names are left out."""
+    if not isinstance(found, Mapping):
+        raise TypeError(found)
+    sizes = {name: found.get(name) for name in profiling.FILES}
+    return {name: size for name, size in sizes.items() if type(size) is int and 0 <= size < 1 << 60}
 
 
 def _known(
@@ -288,7 +533,8 @@ def about_restart(restarts: Sequence[Restart], *, ended: bool = False) -> str | 
     else:
         restart = say.RESTART_CONTINUES(number=number, most=most, step=step)
     reached = last["reached"]
-    if reached is None:
+    # A killed rank takes its last reports with it: it was further than is known.
+    if reached is None or reached < step - 1:
         return restart
     return say.ATTEMPT_HAD_REACHED(restart=restart, reached=reached)
 
@@ -329,6 +575,8 @@ def position_record(message: Mapping[str, JsonValue]) -> Position:
         "doing": _text(message["doing"]),
         "frame": _text(message.get("frame")),
         "seconds": _seconds(message.get("seconds")),
+        "waits": message.get("waits") is True,
+        "compiles": _text(message.get("compiles")),
     }
 
 

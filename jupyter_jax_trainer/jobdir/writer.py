@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import math
 import os
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any
 
 from jupyter_jax_trainer import masking
+from jupyter_jax_trainer.errors import JobDirError, UsageError
+from jupyter_jax_trainer.jobdir import endhook
+from jupyter_jax_trainer.jobdir.describe import not_finite_text, profile_text
 from jupyter_jax_trainer.jobdir.failure import Failure
 from jupyter_jax_trainer.jobdir.files import (
     LineWriter,
@@ -18,25 +25,42 @@ from jupyter_jax_trainer.jobdir.files import (
     write_private,
 )
 from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.jobdir.programs import ProgramWatch
 from jupyter_jax_trainer.jobdir.records import Display, Event
+from jupyter_jax_trainer.jobdir.resources import ResourceWriter, last_minute, resource
 from jupyter_jax_trainer.jobdir.state import (
+    CompiledState,
     InitializerState,
     JobState,
+    NotFinite,
+    ProfileOfRank,
+    ProfileState,
     RankState,
     ResultInfo,
+    Tight,
+    UsageState,
     about_restart,
     first_state,
+    not_taken,
 )
+from jupyter_jax_trainer.jobdir.timing import straggler
+from jupyter_jax_trainer.jobdir.usage import MemoryWatch, Usage, tight_text
 from jupyter_jax_trainer.log import log
 from jupyter_jax_trainer.messages import jobs as say
 from jupyter_jax_trainer.states import State
 from jupyter_jax_trainer.text import plain
-from jupyter_jax_trainer.worker.records import Report
+from jupyter_jax_trainer.worker.profiling import NAME
+from jupyter_jax_trainer.worker.records import Pace, Program, Report, Sample, Spent
 
+_USAGE_INTERVAL = 1.0  # seconds between states that differ in what is used alone
 _SAVE_INTERVAL = 0.1  # seconds between states that differ in progress alone
 _RESERVE = 64 << 10  # bytes kept free for the last state when the disk is full
 _SENTENCE = 1000  # characters of a message that are kept when space is short
 _TAIL = 64 << 10  # bytes in which the end of a line is looked for
+_PROFILES = 32  # of one job
+_WARNINGS = 10  # that are kept
+_METRICS = 10  # that are noted because they are not finite
+_NOT_FINITE = {"nan": "NaN", "inf": "Inf", "-inf": "-Inf"}
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -72,12 +96,19 @@ class Recorder:
         self._directory = directory
         self._events = LineWriter(directory.events)
         self._metrics = LineWriter(directory.metrics)
+        self._resources = ResourceWriter(directory.resources, len(ranks))
         self._displays = LineWriter(directory.displays)
         self._index = LineWriter(directory.log_index)
         self._indexed = [0] * len(ranks)
+        self._printed = [0] * len(ranks)
+        self._reported: Counter[int] = Counter()  # reports of each rank
+        self._programs = ProgramWatch()
+        self._late: set[int] = set()
         self._saved_at = 0.0
         self._saved = True
-        self._dirty = False
+        self._dirty = self._observed = False
+        self._said_no_cache = self._said_no_samples = False
+        self._usage, self._watch, self._used_at = Usage(), MemoryWatch(), -math.inf
         self._reserve = directory.reserve
         self._guard(lambda: write_private(self._reserve, b"\0" * _RESERVE))
         self.state: JobState = state or first_state(State.QUEUED, ranks=ranks, entered=False)
@@ -110,6 +141,7 @@ class Recorder:
     def end(self, state: State, reason: str | None = None, failure: Failure | None = None) -> None:
         """Go to the last state; space that was kept for it is freed."""
         assert state.ended
+        self.end_profiles()
         self._directory.sweep()
         progress = self.state["progress"]
         if state == State.SUCCEEDED and progress and progress["total"] == progress["step"] + 1:
@@ -118,7 +150,10 @@ class Recorder:
             failure = replace(
                 failure, message=masking.text(failure.message), hint=_shown(failure.hint)
             )
+        if failure is not None and failure.kind == "memory" and failure.rank is not None:
+            failure = replace(failure, usage=last_minute(self._directory, failure.rank))
         self.state["failure"] = failure.to_json() if failure else None
+        self._note_for_hook(state)
         self.change(state, reason, failure.hint if failure else None)
         if not self._saved and failure is not None:
             # Not even that much space is left: keep the sentence, without the traceback.
@@ -126,6 +161,25 @@ class Recorder:
             self.state["failure"] = short.to_json()
             self.state["reason"] = reason[:_SENTENCE] if reason else None
             self._save_now()
+
+    def _note_for_hook(self, state: State) -> None:
+        """Note that the user is to be told; what is wrong with that ends no job otherwise."""
+        try:
+            endhook.note(self._directory.path, self._directory.read_manifest(), state)
+        except UsageError as error:
+            self.event("warning", say.ON_END_FAILED(error=error))
+        except (OSError, JobDirError) as error:
+            log("warning", f"on_end: {error}")
+
+    @property
+    def printed(self) -> int:
+        """How many bytes there are of the ranks' logs."""
+        return sum(self._printed)
+
+    @property
+    def reported(self) -> int:
+        """How often the rank has reported that has done so most, since this writer began."""
+        return max(self._reported.values(), default=0)
 
     @property
     def restarts(self) -> int:
@@ -142,6 +196,7 @@ class Recorder:
         reason
             Why, in plain words.
         """
+        self.end_profiles()
         self.state.setdefault("restarts", []).append(
             {
                 "time": time.time(),
@@ -163,6 +218,15 @@ class Recorder:
     def _forget_progress(self) -> int | None:
         """Forget how far the ranks were; give the step that they had reached."""
         progress, self.state["progress"] = self.state["progress"], None
+        self.state.pop("not_finite", None)
+        self._usage, self._watch = Usage(), MemoryWatch()
+        self.state.pop("usage", None)
+        self.state.pop("tight", None)
+        self.state.pop("warnings", None)
+        self._programs, self._late = ProgramWatch(), set()
+        for rank in self.state["ranks"]:
+            rank.pop("spent", None)
+            rank.pop("pace", None)
         return progress["step"] if progress else None
 
     def about_restart(self) -> str | None:
@@ -206,6 +270,8 @@ class Recorder:
         """Add what ``report()`` was given; rank 0's last one is the job's progress."""
         more = {"rank": rank} if frame is None else {"rank": rank, "frame": frame}
         self._guard(lambda: self._metrics.write(*({**line, **more} for line in reports)))
+        self._reported[rank] += len(reports)
+        self._look_for_nan(rank, reports)
         if rank != 0 or not reports:
             return
         last = reports[-1]
@@ -226,9 +292,145 @@ class Recorder:
         self._note_first_step(reports[0]["step"])
         self._dirty = True
 
+    def _look_for_nan(self, rank: int, reports: list[Report]) -> None:
+        """Note each metric that is not finite, once until the ranks start again."""
+        for line in reports:
+            for name, value in line["values"].items():
+                shown = _NOT_FINITE.get(value) if isinstance(value, str) else None
+                known = self.state.get("not_finite", [])
+                if shown is None or len(known) >= _METRICS:
+                    continue
+                if all(one["metric"] != name for one in known):
+                    found: NotFinite = {
+                        "metric": name,
+                        "value": shown,
+                        "step": line["step"],
+                        "rank": rank,
+                    }
+                    self.state["not_finite"] = [*known, found]
+                    self._dirty = True
+                    self.event("not-finite", not_finite_text(found), rank)
+
+    def resources(
+        self,
+        rank: int,
+        samples: list[Sample],
+        problem: str | None = None,
+        frame: list[Any] | None = None,
+    ) -> None:
+        """Add what a rank used, or once why that is not known."""
+        lines = [resource(sample, rank, frame) for sample in samples]
+        for line in lines:
+            self._usage.take(rank, line)
+            host = self.state["ranks"][rank]["host"]
+            for found in self._watch.take(rank, host, line):
+                self._used_at = -math.inf
+                self.event("memory", tight_text(found), rank)
+        if lines:
+            with contextlib.suppress(OSError):  # no job fails for want of room for samples
+                self._resources.write(lines)
+            self._use_now()
+        if problem is not None and not self._said_no_samples:
+            self._said_no_samples = True
+            self.event("warning", say.NO_SAMPLES(problem=problem), rank)
+
+    def _use_now(self) -> None:
+        """Note what all ranks use, as often as anybody looks."""
+        now = time.monotonic()
+        if now - self._used_at >= _USAGE_INTERVAL:
+            self._used_at = now
+            self.use(self._usage.state(), self._watch.tight)
+
+    def use(self, usage: UsageState, tight: list[Tight]) -> None:
+        """Note what is used now; of a cell of a session it is what the session's ranks use."""
+        self.state["usage"], self.state["tight"] = usage, tight
+        self._observed = True
+
     def display(self, rank: int, shown: Display) -> None:
         """Add what a rank displayed."""
         self._guard(lambda: self._displays.write({**shown, "rank": rank}))
+
+    def compiled(self, rank: int, found: CompiledState, problem: str | None) -> None:
+        """Note what a rank has compiled, and once why the cache does not take it."""
+        self.rank(rank)["compiled"] = found
+        if problem is not None and not self._said_no_cache:
+            self._said_no_cache = True
+            self.event("warning", say.NO_COMPILE_CACHE(problem=problem), rank)
+
+    @property
+    def job(self) -> str:
+        """The name of the job."""
+        return self._directory.path.name
+
+    def begin_profile(self) -> str | None:
+        """Note that a profile is asked for and give its name; None where there are too many."""
+        known = self._profiles()
+        numbers = [int(one["name"]) for one in known if one["name"].isdecimal()]
+        name = str(1 + max(numbers, default=0))
+        return name if self._profile(name) is not None else None
+
+    def profiled(self, name: str, found: ProfileOfRank) -> None:
+        """Note what a rank has given to a profile, or why it could not."""
+        profile = self._profile(name)
+        if profile is None:
+            return
+        others = [one for one in profile["ranks"] if one["rank"] != found["rank"]]
+        profile["ranks"] = sorted([*others, found], key=itemgetter("rank"))
+        if len(profile["ranks"]) == len(self.state["ranks"]):
+            self._end_profile(profile)
+
+    def end_profiles(self) -> None:
+        """Wait no more for ranks that have not given to a profile: they have ended."""
+        for profile in self._profiles():
+            if profile["whole"]:
+                continue
+            given = {one["rank"] for one in profile["ranks"]}
+            for rank in self.state["ranks"]:
+                if rank["rank"] not in given:
+                    profile["ranks"].append(not_taken(rank["rank"], say.ENDED_BEFORE_PROFILE()))
+            self._end_profile(profile)
+
+    def _profiles(self) -> list[ProfileState]:
+        return self.state.get("profiles", [])
+
+    def _profile(self, name: str) -> ProfileState | None:
+        """Return what is known of a profile, a new one perhaps."""
+        known = self.state.setdefault("profiles", [])
+        self._dirty = True
+        for profile in known:
+            if profile["name"] == name:
+                return profile
+        if len(known) >= _PROFILES or not NAME.fullmatch(name):
+            return None
+        made: ProfileState = {"name": name, "time": time.time(), "whole": False, "ranks": []}
+        known.append(made)
+        return made
+
+    def _end_profile(self, profile: ProfileState) -> None:
+        profile["whole"] = self._dirty = True
+        self.event("profile", profile_text(profile))
+
+    def spent(self, rank: int, spent: Spent, pace: Pace | None) -> None:
+        """Note how a rank spends its time, and say if others wait for one."""
+        self.state["ranks"][rank].update({"spent": spent, "pace": pace})
+        self._observed = True
+        found = straggler(self.state["ranks"])
+        if found is not None and found[0] not in self._late:
+            self._late.add(found[0])
+            self._warn("straggler", found[1], found[0])
+
+    def program(self, rank: int, program: Program) -> None:
+        """Note what a rank is about to compile, and say if others compile something else."""
+        if (words := self._programs.take(rank, program)) is not None:
+            self._warn("programs", words)
+
+    def _warn(self, kind: str, words: str, rank: int | None = None) -> None:
+        """Say once, and on the card until the ranks start again, what is wrong with the job."""
+        known = self.state.get("warnings", [])
+        if words not in known and len(known) < _WARNINGS:
+            self.state["warnings"] = [*known, masking.text(words)]
+            self._dirty = True
+            self.event(kind, words, rank)
 
     def results(self, table: list[ResultInfo]) -> None:
         """Note which variables were brought back."""
@@ -244,6 +446,7 @@ class Recorder:
                 size = os.stat(self._directory.log(rank)).st_size
             except FileNotFoundError:
                 continue
+            self._printed[rank] = size
             if size <= known:
                 continue
             end = size if last else self._line_end(rank, known, size)
@@ -252,6 +455,11 @@ class Recorder:
                 lines.append([rank, end, now])
         if lines:
             self._guard(lambda: self._index.write(*lines))
+
+    def index(self, rank: int, size: int, seen: float) -> None:
+        """Note how far a log has grown, by whoever writes it."""
+        self._indexed[rank] = self._printed[rank] = size
+        self._guard(lambda: self._index.write([rank, size, seen]))
 
     def _line_end(self, rank: int, known: int, size: int) -> int:
         """Find the end of the last whole line; a line without an end is cut after 64 KiB."""
@@ -265,12 +473,21 @@ class Recorder:
         return size if size - known >= _TAIL else known
 
     def save(self) -> None:
-        """Write the state if it has changed; changes of progress alone are written rarely."""
-        if self._dirty and time.monotonic() - self._saved_at > _SAVE_INTERVAL:
+        """Write the state if it has changed; changes of progress alone are written rarely.
+
+        A disk that has no room for what is observed of a job is no reason to end it.
+        """
+        if time.monotonic() - self._saved_at <= _SAVE_INTERVAL:
+            return
+        if self._dirty:
             self._save_now()
+        elif self._observed:
+            self._observed, self._saved_at = False, time.monotonic()
+            with contextlib.suppress(OSError):
+                self._write_state()
 
     def _save_now(self) -> None:
-        self._dirty = False
+        self._dirty = self._observed = False
         self._saved_at = time.monotonic()
         self._saved = self._guard(self._write_state)
         if not self._saved and self.disk_full:

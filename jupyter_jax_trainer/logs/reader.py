@@ -18,7 +18,8 @@ _CHUNK = 1 << 20
 
 # What the libraries below jax say to themselves. It stays in the stored log.
 _NOISE = re.compile(
-    rb"^\[Gloo\] Rank "  # threads may write such lines into one another
+    # Threads may write such lines into one another: the second goes on with the first one's rank.
+    rb"^\[Gloo\] Rank |^\d* is connected to \d+ peer ranks\. Expected "
     rb"|^[IW]\d{4} [\d:.]+ +\d+ \S+\.(cc|h):\d+\]"  # errors (E, F) may explain a crash
     rb"|^WARNING: All log messages before absl::InitializeLog"
 )
@@ -53,7 +54,7 @@ class LogLine:
 def is_noise(line: bytes) -> bool:
     """Return whether a line is a library's own chatter, which views leave out."""
     # Checked first because it decides most lines without a search.
-    return line[:1] in b"[IW" and line != b"" and _NOISE.match(line) is not None
+    return line[:1] in b"[IW 0123456789" and line != b"" and _NOISE.match(line) is not None
 
 
 def readable(line: bytes) -> str:

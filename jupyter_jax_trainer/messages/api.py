@@ -16,6 +16,19 @@ ONLY_WITH_DRY_RUN = Message("--show-secrets only works with --dry-run.")
 LARGE = Message(
     "Sending {size} with the cell: {variables}. Data that the cell loads itself need not be sent."
 )
+NO_SESSION = Message(
+    "There is no session {session!r}, or it has ended.",
+    "`%%jaxtrain -s {session}` on the first line of a cell starts one.",
+)
+NO_SESSION_STATE = Message("not started")
+NOTHING_SAVED = Message(
+    "No variables of session {session} were saved here.", "`%jaxtrain save {session}` saves them."
+)
+SAVED_BY_OTHERS = Message(
+    "What was saved is of a session with {nodes} ranks, and this one has {now}.",
+    "Start the session with -n {nodes}.",
+)
+NOTHING_RUNS = Message("No cell runs in session {session}.")
 CANNOT_WRITE = Message(
     "The job's directory can't be written: {error} ({path}).",
     "Remove old jobs with `jaxtrain delete NAME`, or set JAXTRAIN_HOME to another disk.",
@@ -24,6 +37,11 @@ NAME_ACTIVE = Message(
     "There is an active job {name!r}.",
     "Follow it with `%jaxtrain attach {name}`, end it with `%jaxtrain cancel {name}`, or choose "
     "another --name.",
+)
+DEBUG_NOT_SENT = Message(
+    "{names}, which is set in the notebook, is not sent to {nodes} processes: where one finds a "
+    "NaN, the others may wait for it for ever.",
+    "Use --stop-on-nan, one process, or set it in the cell.",
 )
 
 identify(globals())

@@ -15,7 +15,41 @@ CANNOT_SUSPEND = Message(
     "Jobs of the backend {backend} can't be suspended.",
     "`cancel {job}` ends it; what it has saved in checkpoint_dir() is kept.",
 )
+NO_SESSIONS = Message(
+    "The backend {backend} has no sessions.",
+    "Leave out --session, or choose another --backend.",
+)
+IDLE_TOO_LONG = Message("A session may be idle for {most} at most here.", "Use --idle {most}.")
+IDLE_WITHOUT_SESSION = Message("--idle needs --session: it says when a session ends.")
+RANK_WITHOUT_SESSION = Message(
+    "--rank needs --session: only a cell of a session can run on some of its ranks."
+)
+NO_SUCH_RANK = Message(
+    "--rank {rank}: the session has the ranks 0 to {last}.", "Leave --rank out to run on all."
+)
+NOT_WITH_SESSION = Message(
+    "{option} can't be combined with --session.", "--idle says when a session ends by itself."
+)
+TO_SESSION = Message("goes to its session")
+SESSION_HAS_OPTIONS = Message(
+    "Session {session} runs already with other values of {options}.",
+    "Leave them out, or end it with `%jaxtrain cancel {session}`; the next cell then starts it "
+    "anew.",
+)
+NAME_OF_JOB = Message(
+    "The name {session} belongs to a job that runs, which is no session.",
+    "Choose another name for --session.",
+)
 JOB_HAS_NO_YAML = Message("Job {job} is not a cluster object and has no YAML.")
+SILENT = Message(
+    "no report, output or change of line for {time}: {where}",
+    "A job that does nothing else by design needs nothing. --hang-timeout ends one that is stuck.",
+)
+NO_ANSWER = Message("no answer from {ranks}")
+HUNG = Message(
+    "hung for {time} (--hang-timeout): {where}",
+    "Every collective must run on all ranks; checkpoints are kept.",
+)
 ONLY_JOBS_OF_THIS_MACHINE = Message("The backend {backend} only has the jobs of this machine.")
 
 identify(globals())

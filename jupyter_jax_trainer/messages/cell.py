@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jupyter_jax_trainer.messages import Message, identify
+from jupyter_jax_trainer.messages import Label, Message, identify
 
 CANNOT_COMPILE = Message("The cell can't be compiled: {error}.")
 SYNTAX_ERROR = Message("Syntax error in line {line} of the cell: {error}\n    {source}{caret}")
@@ -22,6 +22,14 @@ LINE_MAGIC = Message(
     "Line {line} of the cell: `{source}` does not work in a job: %{name} is a notebook command.",
     "In a job, only !commands, {known} work.",
 )
+ASKS_USER = Message(
+    "Line {line} of the cell calls {name}(), but the ranks of a session have nobody to ask.",
+    "Put %%here above a cell that asks; the answer is sent with the next cell that reads it.",
+)
+USES_WIDGETS = Message(
+    "Line {line} of the cell uses {name}, but widgets only work in this kernel.",
+    "Put %%here above a cell with widgets.",
+)
 
 UNDEFINED = Message(
     "Line {line} of the cell reads {name!r}, which is not defined in the cell or the notebook."
@@ -30,6 +38,10 @@ UNDEFINED = Message(
 MISSPELT = Message(
     "Line {line} of the cell reads {name!r}, which is not defined in the cell or the notebook. "
     "Did you mean {near!r}?\n    {source}"
+)
+NOT_IMPORTED = Message(
+    "Line {line} of the cell reads {name!r}, which is not defined in the cell or the notebook. "
+    "Import it: from jupyter_jax_trainer import {name}\n    {source}"
 )
 SEVERAL_UNDEFINED = Message("The cell reads names that are not defined:\n{each}")
 HISTORY = Message(
@@ -102,6 +114,32 @@ FUNCTION_DIFFERS = Message(
 FUNCTIONS_DIFFER = Message(
     "{module} is sent from its file, where {functions} differ from those in the notebook."
 )
+CHANGED = Message("changed")
+ASSIGNED_AGAIN = Message("assigned again")
+USES_CHANGED = Message("what it uses has changed")
+SENT_AGAIN = Label("{type} ({why})")
+COMPARING_TOOK = Message(
+    "It took {time} to see whether {names} changed since the last cell. Arrays of jax need no such "
+    "look, and variables that session cells assign stay there."
+)
+DELETED_IN_SESSION = Message(
+    "The buffers of {name} in the session are gone: it was given (donated) to a call that did not "
+    "give it back."
+)
+DIFFERS_IN_SESSION = Message(
+    "{name} differs between ranks: a cell with --rank bound it last on {ranks}."
+)
+ON_SOME_RANKS = Message(
+    "Line {line} of the cell reads {name!r}, which only {ranks} of the session can have.\n"
+    "    {source}",
+    "Add --rank {option}, or bind it on all ranks first.",
+)
+LOST_IN_SESSION = Message(
+    "Line {line} of the cell reads {name!r}, which was lost when the ranks of the session were "
+    "started anew.\n    {source}",
+    "Run the cells that make it again.",
+)
+
 VIRTUAL_DEVICES = Message(
     "Set virtual devices with --devices-per-node N; XLA_FLAGS has no effect once jax runs in the "
     "job."

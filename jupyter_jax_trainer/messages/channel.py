@@ -26,6 +26,14 @@ NOT_TO_BE_TAKEN = Message(
 )
 NO_CHANNEL = Message("Ranks of the backend {backend} can't be asked where they are.")
 
+NO_PROFILE = Message("No profile of {job}: {reason}.")
+OLD_WRITER = Message("the process that runs it is of an older version")
+TOO_MANY_PROFILES = Message("it has as many as are kept")
+NOT_RUNNING = Message("its ranks don't run yet, or no more")
+NO_CELL_RUNS = Message("no cell runs in the session")
+CANNOT_PROFILE = Message("Jobs of the backend {backend} can't be profiled while they run.")
+ONLY_WHERE = Message("the process that runs the job can only say where its ranks are")
+
 ANOTHER_USER = Message("the socket belongs to another user")
 NOT_PROVEN = Message("the other end does not know the job's key")
 OTHER_VERSION = Message("its pods speak another version of the protocol")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jupyter_jax_trainer.messages import Message, identify
+from jupyter_jax_trainer.messages import Label, Message, identify
 
 OPTION_FIRST = Message(
     "Expected a command, but got the option {option}.",
@@ -19,7 +19,7 @@ CANNOT_READ = Message("Can't read {file}: {error}.")
 NO_JOBS_YET = Message(
     "There are no jobs yet.", "To start one, put %%jaxtrain on the first line of a cell."
 )
-NO_MATCH = Message("No job matches {pattern!r}.", "`jaxtrain jobs --all` lists all jobs.")
+NO_MATCH = Message("No job matches {pattern!r}.", "`%jaxtrain jobs --all` lists all jobs.")
 ATTACH_WHICH = Message("`attach` needs the name of a job to look for in the cluster.")
 
 NO_JOBS = Message("There are no jobs.")
@@ -29,6 +29,44 @@ NO_TRAINJOBS = Message("No matching TrainJobs in namespace {namespace}.")
 MADE_ELSEWHERE = Message("other tools")
 AT_STEP = Message("{value} at step {step}")
 
+NO_SESSIONS = Message(
+    "There are no sessions.", "To start one, put %%jaxtrain -s NAME on the first line of a cell."
+)
+NO_VARIABLES = Message("Session {session} has no variables yet.")
+ALL_CELLS_ON = Message(
+    "All cells of this notebook now run in session {session}. A cell below %%here runs in this "
+    "kernel; `%jaxtrain use --no-all-cells` turns this off."
+)
+ALL_CELLS_OFF = Message("Cells of this notebook run in this kernel again.")
+ALL_CELLS_WITHOUT_SESSION = Message(
+    "--all-cells needs a session.", "Name it, as in `%jaxtrain use -s lab --all-cells`."
+)
+INSTALLS_HERE = Message(
+    "`{line}` runs in this kernel; session {session} does not change.",
+    "On this machine, `%jaxtrain restart {session}` lets its ranks import what is new; on "
+    "Kubernetes, name packages with --package when the session starts.",
+)
+CHANGES_KERNEL = Message("`{line}` changes this kernel; session {session} does not change.")
+DIFFERS = Message("differs on {ranks}")
+SESSION_RESTARTS = Message("The ranks of session {session} are being started anew.")
+SESSION_INTERRUPTED = Message("The cell that ran in session {session} was stopped.")
+IDLE_OF = Message("{spent}, ends in {left}")
+SAVED = Message("Saved {names} ({size}).")
+RESTORED = Message("Restored {names} as of {time}, {age} ago.")
+NOT_SAVED = Message("Not saved, as only arrays are: {names}.")
+NOT_RESTORED = Message("Not restored, as only arrays are saved: {names}.")
+SESSION_PROLONGED = Message("Session {session} may be idle for longer.")
+BUFFERS_GONE = Message("deleted")
+SESSION = Label("Session")
+ITS_JOB = Label("Job")
+RUNS = Label("Runs")
+WAIT = Label("Waiting")
+IDLE = Label("Idle")
+VARIABLES = Label("Holds")
+LOST = Label("Lost")
+CAME_BACK = Label("Restored")
+AS_SAVED = Label("{names}, as saved {age} ago")
+
 SHOW_WHICH = Message(
     "`show` needs the name of a TrainJob.", "`jobs --backend kubernetes` lists them."
 )
@@ -36,7 +74,7 @@ STEP = Message("step {step}")
 HOW_TO_ATTACH = Message("`jaxtrain attach {name}` follows it.")
 
 RANK_AND_CONTAINER = Message("--rank and --container can't be used together.")
-NOTHING_PRINTED = Message("Job {name} has not printed anything yet.")
+NOTHING_PRINTED = Message("Job {name} has printed nothing.")
 OTHER_CONTAINERS = Message("Logs of other containers: --container {names}")
 LAST_LINES = Message("These are the last {count} lines; --tail N shows more.")
 
@@ -82,7 +120,7 @@ WOULD_DELETE_ENDED = Message(
 )
 NOTHING_DELETED = Message("Nothing was deleted.")
 
-KEPT = Message("Job {name} is kept: only `delete {name}` removes it.")
+KEPT = Message("Job {name} is kept: only `delete` removes it.")
 NOT_KEPT = Message("Job {name} is no longer kept.")
 PRUNE_WHAT = Message(
     "`prune` needs a limit.",

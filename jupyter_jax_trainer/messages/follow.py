@@ -63,6 +63,10 @@ POD_CUT_OFF = Message("the connection to the pod was cut off")
 
 SENDING = Message("sending {size} to its pods")
 SENDING_SHARE = Message("sending {size} to its pods: {share} % done")
+NOT_CACHED = Message(
+    "the job's packages can't be kept on the volume that its pods share ({problem}): they are sent "
+    "with each job"
+)
 NO_SEND_RIGHT = Message("its data can't be sent to the pods: no permission to {right}")
 SEND_REFUSED = Message("its data can't be sent to the pods: {right}: {error}")
 SEND_FAILED = Message("its data can't be sent to the pods now: {error}")
@@ -111,5 +115,13 @@ WAITS_FOR_SECRET = Message(
 CELL_FORBIDDEN = Message("# The Secret with the cell can't be read: no permission to get secrets.")
 NO_CELL = Message("# The job's Secret contains no cell of this package.")
 CELL_UNREADABLE = Message("# The bundle with the cell can't be read.")
+
+PACKAGES_AT_FIRST = Message(
+    "What a cell imports is sent if it is installed in the notebook. Else end the session with "
+    "`%jaxtrain cancel {session}`, and name the package with --package on its first cell."
+)
+PODS_LEAVE = Message("its pods were ended, and others may come in their place")
+STARTED_BY_NODE = Message("was started again by its node")
+NO_ROOM_FOR_CELL = Message("a pod has no room for the cell")
 
 identify(globals())

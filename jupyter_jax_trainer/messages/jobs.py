@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from jupyter_jax_trainer.messages import Message, identify
+from jupyter_jax_trainer.messages import Label, Message, identify
 
-NO_JOB = Message("There is no job {job!r}.", "`jaxtrain jobs` lists them.")
+NO_JOB = Message("There is no job {job!r}.", "`%jaxtrain jobs` lists them.")
 NO_LONGER_EXISTS = Message("Job {job!r} no longer exists.")
 HAS_ENDED = Message("Job {job} has already ended: {state}.")
 NOT_ENDED_IN_TIME = Message("Job {job!r} has not ended after {timeout:g} s.")
@@ -12,10 +12,66 @@ DOES_NOT_END = Message(
     "Job {job!r} does not end after it was cancelled.", "Cancel it again, or kill its processes."
 )
 CANCEL_ELSEWHERE = Message("Cancel it from the machine that runs it, or kill its processes there.")
+SENT_AND_KEPT = Label("{things}; kept {names} (session)")
+NOTHING = Message("nothing new")
 RENAMED = Message("{wanted} is taken by an ended job; this one is {job}")
+
+NOT_FINITE = Label("{metric} was {value} at step {step} (rank {rank})")
+USES_CPU = Label("CPU {cores} cores")
+USES_MEMORY = Message("memory {memory}")
+USED_IN_ALL = Label("{memory} used by all")
+USES_GPU = Label("GPU {percent} %")
+USES_DEVICE = Message("device memory {memory}")
+USES_POWER = Label("{watts} W")
+PART_OF = Label("{used} of {limit}")
+OF_RANK = Label("{what} (rank {rank})")
+TIGHT = Label("{ranks} uses {share} % of its {limit} and grows")
+TIGHT_DEVICE = Label("{ranks} uses {share} % of the {limit} of its device {device} and grows")
+TIGHT_MACHINE = Label("{share} % of the {limit} of the machine of {ranks} are in use, and it grows")
+NO_SAMPLES = Message("the resources of this rank are not known: {problem}")
+LAST_MINUTE = Message("Memory of rank {rank} in its last {seconds} s: {course} of {limit}.")
+LAST_MINUTE_SHARED = Message(
+    "Memory of rank {rank} in its last {seconds} s: {course}; {used} of {limit} used by all."
+)
+LAST_MINUTE_OF_DEVICE = Message(
+    "Memory of device {device} of rank {rank} in its last {seconds} s: {course} of {limit}."
+)
+LARGEST_ARRAYS = Message("Largest arrays: {arrays}.")
+NO_NAME = Label("(no name)")
+UNKNOWN = Message("an unknown amount")
+
+PROGRAMS_DIFFER = Message(
+    "different programs: {found}; what ranks run together must be the same on all of them, or they "
+    "hang"
+)
+SAME_FUNCTION_DIFFERS = Message(
+    "different programs: {found}; shapes, dtypes or constants of `{name}` differ, and the ranks "
+    "may hang"
+)
+COMPILE_THIS = Message("`{name}` on {ranks}")
+COMPILE_THIS_AT = Message("`{name}` ({line}) on {ranks}")
+STRAGGLER = Message(
+    "rank {rank} costs up to {percent} % of each step: for {late} longer than all others it is "
+    "outside of jax"
+)
+WAITING = Message("waiting")
+STARTING = Message("starting")
+IMPORTING = Message("importing")
+COMPILING = Message("compiling")
+ON_HOST = Message("data and other Python")
+IN_STEPS = Message("steps")
+SAVING = Message("checkpoints")
+ELSE = Message("other")
+PART_OF_TIME = Message("{part} {time}")
+GOODPUT = Message("goodput {percent} %: {parts}")
+COMPILED_FUNCTION = Message("`{name}` {time}")
+NO_COMPILE_CACHE = Message("what is compiled is not kept for later jobs: {problem}")
+COMPILED = Message("compiled {misses} in {seconds}")
+FOUND_COMPILED = Message("{hits} from the compile cache saved {saved}")
 
 NO_CONTAINER_LOG = Message("Job {job!r} has no log of container {container!r}.")
 NO_RANK = Message("Job {job!r} has no rank {rank}; its ranks are 0 to {last}.")
+ONLY_RANK_0 = Message("Job {job!r} has no rank {rank}, only rank 0.")
 METRIC_NOT_REPORTED = Message(
     "None of these jobs has reported {metric!r}.", "Reported metrics: {known}."
 )
@@ -73,6 +129,7 @@ NO_JAX = Message(
     "Choose a --runtime or an --image with Python and JAX.",
 )
 FREE_SPACE = Message("Free some space; `jaxtrain delete NAME` removes old jobs.")
+ONLY_RANKS = Message("rank {ranks} of {nodes}")
 USE_LESS_MEMORY = Message("Use smaller batches, more nodes, or send less.")
 USE_LESS_DEVICE_MEMORY = Message(
     "Use smaller batches, more nodes, or send less. A kernel that has used the same GPU keeps most "
@@ -84,7 +141,14 @@ OUT_OF_RESTARTS = Message("{message}, after {restarts}")
 RANK_FINISHED = Message("rank {rank} has finished")
 RANKS_FINISHED = Message("ranks {ranks} have finished")
 RANK_IS_AT = Message("rank {rank} is {place}")
+WAITED_FOR_FINISHED = Message(
+    "Ranks are waiting for others that have finished: every collective must run on all ranks."
+)
 RANKS_ARE_AT = Message("ranks {ranks} are {place}")
+RANK_WAITS = Message("rank {rank} waits in a collective {place}")
+RANKS_WAIT = Message("ranks {ranks} wait in a collective {place}")
+RANK_COMPILES = Message("rank {rank} compiles `{function}` {place}")
+RANKS_COMPILE = Message("ranks {ranks} compile `{function}` {place}")
 IN_CALL = Message("in {call} ({line})")
 AT_LINE = Message("at {line}")
 CELL_LINE = Message("{cell} line {line}")
@@ -165,5 +229,31 @@ LOCKS_ARE_A_LINK = Message("The directory of job locks, {path}, is a symbolic li
 LOCKS_ARE_NO_DIRECTORY = Message("The path of job locks, {path}, is not a directory.", _LOCKS)
 LOCKS_BELONG_TO = Message("The directory of job locks, {path}, belongs to {owner}.", _LOCKS)
 LOCKS_WRITABLE = Message("Others can write to the directory of job locks, {path}.", _LOCKS)
+
+_SETTINGS = "The documentation shows its form: Settings, On the end of a job."
+SETTINGS_WRITABLE = Message(
+    "Others can write to {path}, which names a command.", "Close it: `chmod go-w {path}`."
+)
+SETTINGS_UNREADABLE = Message("{path} can't be read: {error}.")
+SETTINGS_NO_TOML = Message("{path} is no TOML in UTF-8.", _SETTINGS)
+ON_END_UNKNOWN = Message("The table on_end of {path} takes {keys}, and nothing else.", _SETTINGS)
+ON_END_NEITHER = Message("The table on_end of {path} needs one of command and url.", _SETTINGS)
+ON_END_WRONG = Message("The value of {key} in the table on_end of {path} is invalid.", _SETTINGS)
+ON_END_TEXT = Label("Job {job} {state} after {time}")
+ON_END_COMMAND = Message("the command of on_end ran for {took}")
+ON_END_URL = Message("the webhook of on_end took the end of the job in {took}")
+ON_END_FAILED = Message("on_end was not told of the end of the job: {error}")
+ON_END_EXIT = Message("the command ended with exit code {code}; its output is in {output}")
+ON_END_ANSWER = Message("the webhook answered with status {status}")
+ON_END_NO_CONNECTION = Message("no connection to the webhook: {error}")
+ON_END_LATE = Message("stopped after {limit} ({variable})")
+ON_END_CUT_OFF = Message(
+    "on_end was being told of the end of the job when its process was killed; it is not told again"
+)
+ENDED_BEFORE_PROFILE = Message("the rank ended before its profile was taken")
+PROFILE_TAKEN = Message("profile {name}: {size} from {ranks}")
+PROFILE_OF_NONE = Message("profile {name}: no rank has given one")
+PROFILE_LACKS = Message("{ranks}: {problem}")
+PROFILE_LEFT_OUT = Message("too large for JAXTRAIN_PROFILE_BYTES: {files} of {ranks}")
 
 identify(globals())

@@ -83,10 +83,6 @@ NEVER_JOINED = Message(
 TIMED_OUT = Message("took longer than its --timeout of {timeout:g} s")
 TIMED_OUT_AT = Message("took longer than its --timeout of {timeout:g} s; {where}")
 GIVE_IT_MORE = Message("Give it more time or fewer steps; checkpoints are kept.")
-WAITED_FOR_FINISHED = Message(
-    "Ranks are waiting for others that have finished: every collective must run on all ranks."
-)
-
 NO_REQUESTS = Message("the ranks of this job can't be asked where they are: {error}")
 BAD_RECORD = Message("skipped a malformed record")
 EXITED_LATE = Message("rank {rank} exited with code {code} after finishing its work")

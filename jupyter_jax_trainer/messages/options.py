@@ -32,6 +32,9 @@ NOT_A_CHOICE = Message("{option} must be one of {choices}, not {value}.")
 NOT_A_FLAG = Message("{option} takes True or False, not {value}.")
 NOT_A_WORD = Message("{option} {value} has surrounding whitespace or unprintable characters.")
 NOT_WHOLE = Message("{option} takes a whole number from {low} to {high}, not {value}.")
+NOT_RANKS = Message(
+    "{option} takes ranks, such as 2, 0,3 or 0-3, or all, not {value}.",
+)
 NOT_CORES = Message(
     "{option} takes a number of cores, such as 4, 1.5 or 500m (half a core), not {value}."
 )
@@ -130,6 +133,10 @@ ONLY_ON_KUBERNETES = Message(
 SEVERAL_ONLY_ON_KUBERNETES = Message(
     "{options} only work on Kubernetes, but this job would run on this machine.",
     "Omit them, or add --backend kubernetes.",
+)
+NOT_STEPS = Message(
+    "{option} takes steps such as steps=10:15, the first and the one after the last, not {value}.",
+    "Without a value, the whole cell is profiled.",
 )
 
 identify(globals())

@@ -26,6 +26,7 @@ NOT_A_START = Message(
 )
 UNKNOWN_ACTION = Message("Unknown action {action!r}.")
 NOT_POSSIBLE_NOW = Message("Job {job} is {state}: it can't be {done} now.")
+NOT_A_SESSION = Message("Job {job} is not a session.")
 REQUEST_NOT_AN_OBJECT = Message("The request is not a JSON object.")
 CHANGES_NOT_AN_OBJECT = Message("The changes are not a JSON object.")
 NO_CELL = Message("The text of the cell is missing or too long.")

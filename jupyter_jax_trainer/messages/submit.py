@@ -238,6 +238,9 @@ WOULD_SEND_LATER = Message(
     "The pods would get {size} from this machine while they start; applied with kubectl, they wait "
     "in vain."
 )
+WOULD_OMIT = Message(
+    "Packages ({size}) would not be sent: an earlier job has left them on the volume of the pods."
+)
 HOW_TO_APPLY = Message(
     "Start it with `kubectl apply --server-side -f -`; remove it with `kubectl delete -f -`."
 )

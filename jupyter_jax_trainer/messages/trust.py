@@ -20,6 +20,10 @@ RESULTS_WITHHELD_CLAIMED = Message(
     "be made by {maker}; the cluster keeps no proof of that. Loading them may run code of whoever "
     "made them."
 )
+SESSION_WITHHELD = Message(
+    "Session {session} was not started from this job store. Its ranks would get this notebook's "
+    "variables, and what comes back may run code of whoever started it."
+)
 TRUST_MAKER = Message("If you trust its maker: `%jaxtrain attach {job} --trust`")
 TRUST_MAKER_OR_IMPORT = Message(
     "If you trust its maker: `%jaxtrain attach {job} --trust`. If key {key} is yours on another "

@@ -22,6 +22,7 @@ STARTED = Message(
 )
 
 SOME_FINISHED = Message("{finished} finished; still running: {running}")
+SOME_LEFT_OUT = Message("still running: {running}; {others} were left out, so don't wait for them")
 INTERRUPT_AGAIN = Message(
     "interrupt again within {seconds} s to cancel the job; otherwise it continues without this cell"
 )

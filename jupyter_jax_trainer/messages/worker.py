@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jupyter_jax_trainer.messages import Message, identify
+from jupyter_jax_trainer.messages import Label, Message, identify
 
 ANOTHER_PYTHON = Message(
     "{names} came from Python {sent}, but this job runs Python {here}: functions and classes can't "
@@ -44,6 +44,22 @@ ALREADY_RUN = Message(
     "This container was restarted, but its cell has already run. It does not run a second time."
 )
 NO_URL_DISPLAY = Message("{type}(url=…) needs IPython, which this image lacks.")
+RANKS_DID_NOT_MEET = Message(
+    "the ranks of the session can't reach each other in a collective",
+    "See the logs of all ranks: `jaxtrain logs NAME`.",
+)
+_WITHOUT_RANK = "Run the cell without --rank. A rank's own part of an array: x.addressable_data(0)."
+NEEDS_RANK = Message(
+    "the program {program} needs rank {other}, too, which --rank left out of this cell",
+    _WITHOUT_RANK,
+)
+NEEDS_RANKS = Message(
+    "the program {program} needs the ranks {others}, too, which --rank left out of this cell",
+    _WITHOUT_RANK,
+)
+GATHERED_BY_ALL = Message("it is spread over ranks that --rank left out")
+CELL_BEGINS = Label("[jaxtrain: cell {number}: {folder}]")
+EARLIER_CELL = Label("Cell {name}")
 CALLED_EXIT = Message("the cell called sys.exit({code!r})")
 NO_EXCEPTION_TEXT = Message("no message: str() fails on this exception")
 OMITTED = Message("{start}\n… {count:,} characters omitted …\n{end}")
@@ -135,6 +151,21 @@ POD_DISK_FULL = Message(
 )
 POD_CANNOT_WRITE = Message("The job's data ({size}) can't be written in the pod: {error}.")
 BUNDLE_DAMAGED = Message("The bundle that arrived is not the one that was sent.")
+PACKAGE_CHANGED = Message(
+    "{path} on the shared volume is not the package that was kept there: its sha256 differs.",
+    "Start the job again: it is sent anew. The changed file is now named {aside} (if not, delete "
+    "it). Find out who can write to this volume.",
+)
+NOT_FINITE = Message(
+    "{metric} was {value} at step {step}",
+    "--stop-on-nan ended the job here. Look at the metrics before, or find the operation with "
+    "jax_debug_nans in a job of one process.",
+)
+CACHE_OF_OTHERS = Message("the folder {path} belongs to somebody else, or others can write to it")
+INVALID_BYTES = Message(
+    "{variable} must be a number of bytes such as 2G, not {value!r}.",
+    "Unset it for the default; 0 turns the package cache off.",
+)
 BUNDLE_NEVER_CAME = Message(
     "The pod got {have} of the job's {size}, and nothing more for {seconds:g} s.",
     "The notebook's machine sends it and has to be on and connected. JAXTRAIN_BUNDLE_TIMEOUT sets "
@@ -155,7 +186,30 @@ REPORT_ARGUMENTS = Message(
 NOT_A_NUMBER = Message(
     "report(): {name!r} is {what}, not a number; pass a single number, such as a mean"
 )
+RESERVED_NAME = Message(
+    "report(): {name!r} is the name of a resource: what begins with {reserved} is sampled, not "
+    "reported; give the metric another name"
+)
 ARRAY = Message("an array of shape {shape}")
+RANKS_HOLD_DIFFERENT = Message(
+    "The ranks hold different arrays together, so that they can't be saved.",
+    "Assign variables that are spread over ranks on all of them.",
+)
+NOTHING_TO_SAVE = Message("There are no arrays to save.")
+SAVED_BEFORE_END = Label("[jaxtrain: saved before this pod ends: {names}]")
+NOT_SAVED = Label("[jaxtrain: nothing was saved before this pod ends: {error}]")
+STOPPED_TO_SAVE = Message("stopped at a report(), so that the variables can be saved")
+BEGINS_AS_SAVED = Label("[jaxtrain: the session begins with what it had saved: {names}]")
+NOT_RESTORED = Label("[jaxtrain: what the session had saved did not come back: {error}]")
+NO_ORBAX = Message(
+    "Arrays that ranks hold together are saved by Orbax, which is not installed here.",
+    "Install orbax-checkpoint where the ranks run; on a cluster, add --package orbax-checkpoint to "
+    "the first cell of the session.",
+)
+SAVE_IS_GONE = Message(
+    "What was saved in {folder} is not there any more, or was changed.",
+    "Save again once the variables are there.",
+)
 NO_CHECKPOINTS = Message(
     "No checkpoints of job {job!r} next to those of this job ({folder}). "
     "A job whose name was in use has a number: fit, fit-2."
@@ -268,5 +322,12 @@ BY_NAME = Message(
 )
 TOO_DEEP = Message("nested too deeply", "Flatten it, or build it inside the cell.")
 CANNOT_PICKLE = Message("an object of type {type} ({error})", "Create it inside the cell.")
+
+PROFILE_RUNS = Message("the profile {name!r} is still being taken")
+NO_ROOM_FOR_PROFILE = Message(
+    "it may take {most} MiB, and {free} MiB of the disk are free; {variable} sets the limit"
+)
+PROFILE_NOT_FETCHED = Message("its pod held it for {seconds:g} s, and nobody fetched it")
+NO_PROFILE_WRITTEN = Message("jax has written no file")
 
 identify(globals())

@@ -11,7 +11,10 @@ from typing import Any
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.messages import options as say
 from jupyter_jax_trainer.options.checks import Check, shown, text_of
+from jupyter_jax_trainer.text import runs_text
 
+ALL = "all"
+MAX_RANK = 4095
 _YEAR = 365 * 86400.0
 _UNITS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
 _SUFFIXES = {"": 0, "n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
@@ -20,6 +23,7 @@ _QUANTITY = re.compile(
     r"\+?([0-9]+(?:\.[0-9]*)?|\.[0-9]+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,3})?"
 )
 _DURATION = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?[dhms])+")
+_RANKS = re.compile(r"[0-9]{1,4}(?:-[0-9]{1,4})?(?:,[0-9]{1,4}(?:-[0-9]{1,4})?){0,999}")
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 
 
@@ -42,6 +46,32 @@ def whole(low: int, high: int) -> Check[int]:
         return number
 
     return check
+
+
+def ranks(option: str, value: Any) -> str:
+    """Check ranks: a number, several with commas, runs such as ``0-3``, or ``all``."""
+    parts = value if isinstance(value, (list, tuple)) else [value]
+    text = ",".join(str(part) for part in parts if not isinstance(part, bool))
+    if text == ALL:
+        return ALL
+    if not text or not _RANKS.fullmatch(text):
+        raise UsageError(say.NOT_RANKS(option=option, value=shown(value)))
+    found: set[int] = set()
+    for run in text.split(","):
+        low, _, high = run.partition("-")
+        first, last = int(low), int(high or low)
+        if not first <= last <= MAX_RANK:
+            raise UsageError(say.NOT_RANKS(option=option, value=shown(value)))
+        found.update(range(first, last + 1))
+    return runs_text(found).replace(" ", "")
+
+
+def ranks_in(text: str, nodes: int) -> list[int]:
+    """Return the ranks that a checked text names, of so many."""
+    if text == ALL:
+        return list(range(nodes))
+    runs = (run.partition("-") for run in text.split(","))
+    return [rank for low, _, high in runs for rank in range(int(low), int(high or low) + 1)]
 
 
 def quantity(text: str) -> Decimal | None:
@@ -120,6 +150,16 @@ def timeout(option: str, value: Any) -> float:
     if not 0 < seconds <= _YEAR:  # NaN is refused here, too
         raise refusal
     return seconds
+
+
+NEVER = "never"
+
+
+def idle(option: str, value: Any) -> float:
+    """Check how long a session may be idle, and give it in seconds; 0 for ever."""
+    if str(value) in (NEVER, "0", "0s", "0.0") and not isinstance(value, bool):
+        return 0.0
+    return timeout(option, value)
 
 
 def _number_text(option: str, value: Any) -> str:

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias, TypeVar
 from jupyter_jax_trainer import masking
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.messages import options as say
+from jupyter_jax_trainer.worker import profiling
 
 T = TypeVar("T")
 Check: TypeAlias = Callable[[str, object], T]
@@ -122,6 +123,17 @@ def accelerator(option: str, value: Any) -> str:
     )
     if not fine or len(prefix) > _SUBDOMAIN_LENGTH:
         raise UsageError(say.NOT_A_LABEL_VALUE(option=option, value=shown(text)))
+    return text
+
+
+def profile(option: str, value: Any) -> str:
+    """Check what of a cell is profiled: all of it, or some steps."""
+    if value is True or value == profiling.WHOLE:
+        return profiling.WHOLE
+    text = text_of(option, value)
+    found = profiling.STEPS.fullmatch(text)
+    if found is None or int(found[1]) >= int(found[2]):
+        raise UsageError(say.NOT_STEPS(option=option, value=shown(text)))
     return text
 
 

@@ -11,6 +11,7 @@ from jupyter_jax_trainer.datatypes import JsonValue
 from jupyter_jax_trainer.devices import KINDS, Device
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.messages import options as say
+from jupyter_jax_trainer.options.amounts import NEVER
 from jupyter_jax_trainer.options.checks import nearest, shown
 from jupyter_jax_trainer.options.table import (
     BY_FIELD,
@@ -70,10 +71,17 @@ class SpecRecord(TypedDict):
     queue: NotRequired[str | None]
     priority: NotRequired[str | None]
     timeout: NotRequired[float | None]
+    hang_timeout: NotRequired[float | None]
     max_restarts: NotRequired[int | None]
     dataset: NotRequired[str | None]
     model: NotRequired[str | None]
+    stop_on_nan: NotRequired[bool]
+    profile: NotRequired[str | None]
+    no_compile_cache: NotRequired[bool]
     detach: NotRequired[bool]
+    session: NotRequired[str | None]
+    idle: NotRequired[float | None]
+    rank: NotRequired[str | None]
     dry_run: NotRequired[bool]
     show_secrets: NotRequired[bool]
 
@@ -114,10 +122,17 @@ class JobSpec:
     queue: str | None = None
     priority: str | None = None
     timeout: float | None = None
+    hang_timeout: float | None = None
     max_restarts: int | None = None
     dataset: str | None = None
     model: str | None = None
+    stop_on_nan: bool = False
+    profile: str | None = None
+    no_compile_cache: bool = False
     detach: bool = False
+    session: str | None = None
+    idle: float | None = None
+    rank: str | None = None
     dry_run: bool = False
     show_secrets: bool = False
     explicit: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
@@ -181,6 +196,7 @@ class JobSpec:
 
 
 _DEFAULT = JobSpec()
+TIMES = ("timeout", "hang_timeout", "idle")  # fields with seconds
 
 
 def parse_cell_line(line: str, defaults: JobSpec | Mapping[str, Value] | None = None) -> JobSpec:
@@ -321,12 +337,12 @@ def _check_together(spec: JobSpec) -> None:
 
 def _words(option: Option, value: Any) -> Iterable[str]:
     flag = f"-{option.short}" if option.short else option.flag
-    if value is True:
+    if value is True or value == option.alone:
         return [flag]
     if option.field == "env":
         items = [f"{name}={setting}" for name, setting in value]
-    elif option.field == "timeout":
-        items = [_time(value)]
+    elif option.field in TIMES:
+        items = [_time(value) if value else NEVER]
     elif option.commas:
         items = [",".join(value)]
     else:
@@ -352,7 +368,8 @@ def _time(seconds: float) -> str:
 
 
 def _right_type(name: str, value: Any) -> bool:
-    kinds: dict[str, type | tuple[type, ...]] = {"env": dict, "timeout": (int, float)}
+    kinds: dict[str, type | tuple[type, ...]] = {"env": dict}
+    kinds.update(dict.fromkeys(TIMES, (int, float)))
     default = getattr(_DEFAULT, name)
     if name in ("nodes", "devices_per_node", "max_restarts"):
         kind: type | tuple[type, ...] = int

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from jupyter_jax_trainer.backends import registry
 from jupyter_jax_trainer.devices import ACCELERATORS, DEVICES
@@ -13,6 +14,10 @@ from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.messages import options as say
 from jupyter_jax_trainer.options import amounts, checks
 from jupyter_jax_trainer.text import joined
+from jupyter_jax_trainer.worker.profiling import WHOLE
+
+if TYPE_CHECKING:
+    import argparse
 
 MAX_NODES = 4096
 PYTHONS = ("3.11", "3.12", "3.13")  # for which images/ are made
@@ -89,6 +94,9 @@ class Option:
         Several values may be given at once, with commas between them.
     cluster
         What it sets, for an option that only means something on a cluster.
+    alone
+        What it has without a value, if it may be without one: then only a word with an ``=`` is
+        its value.
     input
         How a form asks for a single value; switches, choices and repeated options follow from the
         rest.
@@ -104,6 +112,7 @@ class Option:
     commas: bool = False
     choices: tuple[str, ...] = ()
     cluster: str | None = None
+    alone: str | None = None
     input: Kind = Kind.TEXT
 
     @property
@@ -167,7 +176,7 @@ OPTIONS: tuple[Option, ...] = (
         metavar="NAME",
         group=_JOB,
         check=checks.job_name,
-        help="The job's name; the same as the NAME at the beginning. Generated if omitted.",
+        help="The job's name, like the NAME at the beginning. Generated if omitted.",
     ),
     Option(
         name="nodes",
@@ -185,7 +194,7 @@ OPTIONS: tuple[Option, ...] = (
         group=_JOB,
         choices=DEVICES,
         check=checks.one_of(*DEVICES),
-        help="Device type. Default: GPUs if enough are available, otherwise the CPU.",
+        help="Device type. Default: GPUs if there are enough, else the CPU.",
     ),
     Option(
         name="devices-per-node",
@@ -201,7 +210,7 @@ OPTIONS: tuple[Option, ...] = (
         metavar="NAME",
         group=_JOB,
         check=checks.subdomain(),
-        help="The runtime to use; `runtimes` lists them.",
+        help="Runtime; `runtimes` lists them.",
     ),
     Option(
         name="backend",
@@ -224,7 +233,7 @@ OPTIONS: tuple[Option, ...] = (
         group=_JOB,
         check=checks.environment,
         repeat=True,
-        help="Set an environment variable in the job. Repeatable.",
+        help="Environment variable of the job. Repeatable.",
     ),
     Option(
         name="out",
@@ -234,7 +243,7 @@ OPTIONS: tuple[Option, ...] = (
         check=checks.identifier,
         repeat=True,
         commas=True,
-        help="Variables to bring back from the job into the notebook. Repeatable.",
+        help="Variables to bring back into the notebook. Repeatable.",
     ),
     Option(
         name="use",
@@ -243,7 +252,7 @@ OPTIONS: tuple[Option, ...] = (
         check=checks.identifier,
         repeat=True,
         commas=True,
-        help="Send these variables, too; those that the cell reads are found automatically.",
+        help="Send these variables, too; those that the cell reads are found.",
     ),
     Option(
         name="files",
@@ -269,6 +278,15 @@ OPTIONS: tuple[Option, ...] = (
         help="Stop the job after this time: 90s, 1h30m, 2d, or a number of seconds.",
     ),
     Option(
+        name="hang-timeout",
+        metavar="TIME",
+        group=_RUN,
+        check=amounts.timeout,
+        input=Kind.DURATION,
+        help="Stop the job when for this time no rank has reported, printed or changed its line, "
+        "and none compiles. Without it, that is only said, after 2 minutes.",
+    ),
+    Option(
         name="max-restarts",
         metavar="K",
         group=_RUN,
@@ -277,7 +295,51 @@ OPTIONS: tuple[Option, ...] = (
         help="Restart all processes, up to K times, when one was killed or its node was lost; "
         "never after an error in the cell. Default: 0.",
     ),
+    Option(
+        name="stop-on-nan",
+        group=_RUN,
+        help="Fail at the first metric that is reported as NaN or infinite.",
+    ),
+    Option(
+        name="profile",
+        metavar="[steps=A:B]",
+        group=_RUN,
+        check=checks.profile,
+        alone=WHOLE,
+        help="Profile all ranks: the whole cell, up to a minute, or steps A to B-1, as report() "
+        "counts them. `profile NAME` shows what took the time.",
+    ),
+    Option(
+        name="no-compile-cache",
+        group=_RUN,
+        help="Compile everything anew, and don't keep what XLA has compiled for later jobs.",
+    ),
     Option(name="detach", group=_RUN, help="Start the job and return at once."),
+    Option(
+        name="session",
+        short="s",
+        metavar="NAME",
+        group=_RUN,
+        check=checks.job_name,
+        help="Run the cell in this session, on ranks that stay and keep their variables. The first "
+        "cell starts it; `cancel NAME` ends it.",
+    ),
+    Option(
+        name="idle",
+        metavar="TIME",
+        group=_RUN,
+        check=amounts.idle,
+        input=Kind.DURATION,
+        help="End the session when no cell has run for this time, or `never`. Default: 30m.",
+    ),
+    Option(
+        name="rank",
+        metavar="RANKS",
+        group=_RUN,
+        check=amounts.ranks,
+        help="Run the cell of a session only on these ranks, such as 2, 0,3 or 0-3; all shows the "
+        "output of each.",
+    ),
     Option(
         name="dry-run",
         group=_RUN,
@@ -296,7 +358,7 @@ OPTIONS: tuple[Option, ...] = (
         group=_KUBERNETES,
         check=checks.word,
         cluster="the cluster",
-        help="The context of the kubeconfig to use.",
+        help="Context of the kubeconfig.",
     ),
     Option(
         name="namespace",
@@ -304,7 +366,7 @@ OPTIONS: tuple[Option, ...] = (
         group=_KUBERNETES,
         check=checks.label,
         cluster="the TrainJob's namespace",
-        help="The namespace to create the TrainJob in.",
+        help="Namespace of the TrainJob.",
     ),
     Option(
         name="memory",
@@ -352,8 +414,7 @@ OPTIONS: tuple[Option, ...] = (
         name="package-from-pods",
         group=_KUBERNETES,
         cluster="where packages may come from",
-        help="Allow pip in the pods to install packages that can't be bundled, from the index "
-        "configured there.",
+        help="Let pip in the pods install packages that can't be bundled, from the index there.",
     ),
     Option(
         name="no-packages",
@@ -368,7 +429,7 @@ OPTIONS: tuple[Option, ...] = (
         check=checks.subdomain(),
         repeat=True,
         cluster="environment variables from a Secret",
-        help="Set the keys of a Secret as environment variables. Repeatable.",
+        help="Keys of a Secret as environment variables. Repeatable.",
     ),
     Option(
         name="volume",
@@ -385,8 +446,7 @@ OPTIONS: tuple[Option, ...] = (
         group=_KUBERNETES,
         check=checks.store,
         cluster="where large data goes on its way",
-        help="Where to put data too large for a Secret: a URL, or a path that all nodes can "
-        "access.",
+        help="Where to put data too large for a Secret: a URL, or a path on all nodes.",
     ),
     Option(
         name="service-account",
@@ -402,7 +462,7 @@ OPTIONS: tuple[Option, ...] = (
         group=_KUBERNETES,
         check=checks.subdomain(63),
         cluster="the Kueue queue",
-        help="Kueue LocalQueue to submit the job to.",
+        help="Kueue LocalQueue of the job.",
     ),
     Option(
         name="priority",
@@ -452,6 +512,33 @@ def split(line: str) -> list[str]:
         raise UsageError(say.UNREADABLE_LINE(line=checks.shown(line), error=error)) from None
 
 
+@functools.cache
+def _parser(options: tuple[Option, ...]) -> argparse.ArgumentParser:
+    """Return a parser of options: made once, for it is full of cycles that wait to be collected.
+
+    Words that belong to no option are not sorted out by argparse, whose rules for optional
+    positionals between options differ from one Python to the next.
+    """
+    import argparse
+
+    class Parser(argparse.ArgumentParser):
+        def error(self, message: str) -> NoReturn:
+            raise UsageError(f"{message[:1].upper()}{message[1:]}.")
+
+    parser = Parser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser.add_argument("-h", "--help", action="store_true", default=None)
+    for option in options:
+        flags = ([f"-{option.short}"] if option.short else []) + [option.flag]
+        action = "append" if option.repeat else "store"
+        if option.metavar is None:
+            action = "store_true"
+            parser.add_argument(
+                option.opposite, dest=option.field, action="store_false", default=None
+            )
+        parser.add_argument(*flags, dest=option.field, action=action, default=None)
+    return parser
+
+
 def read_words(words: Sequence[str], options: Iterable[Option]) -> tuple[Given, list[str]]:
     """Parse words into the values of the options that were given, checked, and the other words.
 
@@ -464,26 +551,9 @@ def read_words(words: Sequence[str], options: Iterable[Option]) -> tuple[Given, 
     """
     import argparse
 
-    class Parser(argparse.ArgumentParser):
-        def error(self, message: str) -> NoReturn:
-            raise UsageError(f"{message[:1].upper()}{message[1:]}.")
-
     options = tuple(options)
-    # Words that belong to no option are sorted out below, not by argparse, whose rules for
-    # optional positionals between options differ from one Python to the next.
-    parser = Parser(add_help=False, allow_abbrev=False, exit_on_error=False)
-    parser.add_argument("-h", "--help", action="store_true", default=None)
-    for option in options:
-        flags = ([f"-{option.short}"] if option.short else []) + [option.flag]
-        action = "append" if option.repeat else "store"
-        if option.metavar is None:
-            action = "store_true"
-            parser.add_argument(
-                option.opposite, dest=option.field, action="store_false", default=None
-            )
-        parser.add_argument(*flags, dest=option.field, action=action, default=None)
     try:
-        found, rest = parser.parse_known_args(list(words))
+        found, rest = _parser(options).parse_known_args(_with_values(words, options))
     except argparse.ArgumentError as error:
         name = (error.argument_name or "").split("/")[-1]
         if "expected one argument" in error.message:
@@ -494,6 +564,18 @@ def read_words(words: Sequence[str], options: Iterable[Option]) -> tuple[Given, 
         raise HelpRequested(say.HELP_REQUESTED())
     values = Given((o.field, o.read(given[o.field])) for o in options if o.field in given)
     return values, _positionals(rest, options)
+
+
+def _with_values(words: Sequence[str], options: Iterable[Option]) -> list[str]:
+    """Give its usual value to each option that is without one, and may be."""
+    alone = {option.flag: option.alone for option in options if option.alone is not None}
+    ends = words.index("--") if "--" in words else len(words)
+    return [
+        f"{word}={alone[word]}"
+        if word in alone and number < ends and "=" not in "".join(words[number + 1 : number + 2])
+        else word
+        for number, word in enumerate(words)
+    ]
 
 
 def _positionals(words: list[str], options: Sequence[Option]) -> list[str]:

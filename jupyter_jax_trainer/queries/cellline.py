@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 from jupyter_jax_trainer.backends import registry
+from jupyter_jax_trainer.backends.cells import OF_CELL
 from jupyter_jax_trainer.datatypes import JsonValue
 from jupyter_jax_trainer.errors import JaxTrainError, UsageError
 from jupyter_jax_trainer.messages import queries as say
@@ -47,6 +48,7 @@ def options() -> list[OptionRecord]:
             "group": option.group,
             "cluster_only": option.cluster is not None,
             "repeated": option.repeat,
+            "of_cell": option.field in OF_CELL,
             "default": _DEFAULTS[option.field],
         }
         for option in OPTIONS

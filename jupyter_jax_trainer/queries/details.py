@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
 
 from jupyter_jax_trainer.channel.places import Group
 from jupyter_jax_trainer.errors import JobDirError, JobNotFound
-from jupyter_jax_trainer.jobdir import layout
+from jupyter_jax_trainer.jobdir import layout, timing
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.manifest import submitted_of
-from jupyter_jax_trainer.jobdir.rows import row_of
+from jupyter_jax_trainer.jobdir.rows import row_of, session_record
+from jupyter_jax_trainer.jobdir.session import Saved, Variable
 from jupyter_jax_trainer.messages import jobs as say
+from jupyter_jax_trainer.messages import profiles
 from jupyter_jax_trainer.options.spec import masked
-from jupyter_jax_trainer.queries.protocol import Detail, LogInfo, PlaceGroup, ShownPlan
+from jupyter_jax_trainer.profiles.profile import Profile
+from jupyter_jax_trainer.queries.protocol import (
+    Detail,
+    LogInfo,
+    PlaceGroup,
+    SessionDetail,
+    ShownPlan,
+    ShownSave,
+    ShownVariable,
+    Spending,
+)
 
 _PLAN = (
     "device",
@@ -104,7 +117,84 @@ def detail(job: Job, root: Path | None) -> Detail:
         "logs": logs(job),
         "code": code,
         "script": origin and origin.get("script"),
+        "session": session_detail(job) if job.is_session else None,
+        "spending": _spending(job),
     }
+
+
+def _spending(job: Job) -> Spending | None:
+    """Return where the time of a job goes."""
+    snapshot = job.snapshot()
+    found = timing.timeline(snapshot, job.created, job.ended or time.time())
+    if found is None:
+        return None
+    return {
+        "parts": {name: seconds for name, seconds in found.parts.items() if seconds > 0},
+        "goodput": found.goodput,
+        "late": [
+            {"rank": one.rank, "step": one.step, "host": one.host, "late": one.late}
+            for one in timing.lateness(snapshot["ranks"])
+        ],
+        "functions": timing.functions_of(snapshot["ranks"]),
+    }
+
+
+def session_detail(job: Job) -> SessionDetail:
+    """Describe what a session has; modules and what stands for content stay out."""
+    record = session_record(job)
+    return {
+        "waiting": record["waiting"],
+        "variables": [
+            _shown(name, one)
+            for name, one in record["variables"].items()
+            if one["kind"] != "module"
+        ],
+        "restarts": record["restarts"],
+        "lost": record["lost"],
+        "saved": _saved(record.get("saved")),
+    }
+
+
+def _saved(saved: Saved | None) -> ShownSave | None:
+    """Describe what was saved last; a rank can have said anything."""
+    try:
+        return saved and {"time": float(saved["time"]), "names": [*map(str, saved["names"])]}
+    except (TypeError, ValueError, KeyError):
+        return None
+
+
+def _shown(name: str, one: Variable) -> ShownVariable:
+    """Describe a variable; its rank, which may be somebody else's, can have said anything."""
+    return {
+        "name": name,
+        "kind": str(one["kind"]),
+        "type": str(one["type"]),
+        "size": _number(one["size"]),
+        "sharding": None if one["sharding"] is None else str(one["sharding"]),
+        "device_size": _number(one["device_size"]),
+        "cell": one["cell"],
+        "deleted": bool(one["deleted"]),
+        "ranks": one.get("ranks"),
+    }
+
+
+def _number(value: object) -> int | None:
+    return value if isinstance(value, int) else None
+
+
+def profile_of(job: Job, name: str) -> Profile:
+    """Find a profile of a job.
+
+    Raises
+    ------
+    JobNotFound
+        There is none of that name.
+    """
+    known = {one.name: one for one in job.profiles}
+    if name not in known:
+        names = ", ".join(known) or "–"
+        raise JobNotFound(profiles.NO_SUCH_PROFILE(job=job.name, name=name, names=names))
+    return known[name]
 
 
 def place_group(group: Group) -> PlaceGroup:

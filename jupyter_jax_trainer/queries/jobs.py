@@ -80,7 +80,7 @@ class Table:
     def _look(self, key: str, entry: _Entry | None, now: float) -> None:
         # Kept, since making the paths of hundreds of jobs anew would be most of the work.
         directory = entry.directory if entry else JobDir(layout.jobs_directory() / key)
-        now_stamp = stamp(directory)
+        now_stamp = stamp(directory, session=entry is None or entry.row["session"] is not None)
         if entry is not None and entry.stamp == now_stamp and now < entry.check_at:
             return
         row = row_of(Job(directory), self.root)
@@ -104,10 +104,10 @@ class _Entry:
         self.version, self.check_at = version, check_at
 
 
-def stamp(directory: JobDir) -> object:
-    """Return what changes when a job's manifest or state is written."""
+def stamp(directory: JobDir, *, session: bool) -> object:
+    """Return what changes when a job's manifest or state is written, or what a session has."""
     found: list[tuple[int, int] | None] = []
-    for path in (directory.state, directory.manifest):
+    for path in (directory.state, directory.manifest, *([directory.session] if session else ())):
         try:
             stat = os.stat(path)
         except OSError:

@@ -125,6 +125,8 @@ def _texts(option: Option, value: Any, wanted: Any, own: list[Part], line: str) 
     if option.metavar is None:
         return [option.flag if wanted else option.opposite]
     items = _items(option, value, wanted)
+    if items == [option.alone]:
+        return [option.flag]
     model = own[0] if own else None
     if option.field == "name" and (model is None or model.is_bare):
         return items  # a name needs no quotes
@@ -146,7 +148,7 @@ def _items(option: Option, value: Any, wanted: Any) -> list[str]:
         items = [value]  # as it is typed: 90m, and not 1h30m
     elif option.field == "env":
         items = [f"{name}={setting}" for name, setting in wanted.items()]
-    elif option.field == "timeout":
+    elif option.field in ("timeout", "hang_timeout"):
         items = split(JobSpec(timeout=wanted).to_line())[1:]
     elif option.commas:
         items = [",".join(wanted)]

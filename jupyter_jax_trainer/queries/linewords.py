@@ -104,7 +104,8 @@ def parts(line: str) -> list[Part]:
             found += [_single(place, None), *(_single(other, "name") for other in places)]
             break
         meaning = _meaning(word)
-        if meaning.kind == "value follows" and places and _takes(word, places[0][2]):
+        takes = meaning.kind in ("value follows", "option")
+        if takes and places and _takes(word, places[0][2]):
             second = places.pop(0)
             part = Part(
                 start=start,
@@ -118,7 +119,8 @@ def parts(line: str) -> list[Part]:
             continue
         else:
             value = meaning.value
-            head = word.removesuffix(value) if isinstance(value, str) else ""
+            tied = isinstance(value, str) and word.endswith(value)
+            head = word.removesuffix(str(value)) if tied else ""
             part = replace(
                 _single(place, meaning.option), value=value, head=head, error=meaning.error
             )

@@ -22,7 +22,7 @@ from jupyter_jax_trainer.queries import logtopics
 from jupyter_jax_trainer.queries.jobs import Table
 from jupyter_jax_trainer.queries.logtopics import LogTopic, SearchTopic
 from jupyter_jax_trainer.queries.protocol import Failed, Message, Request, Sent
-from jupyter_jax_trainer.queries.topics import JobsTopic, JobTopic, SummaryTopic, Topic
+from jupyter_jax_trainer.queries.topics import HereTopic, JobsTopic, JobTopic, SummaryTopic, Topic
 
 MAX_TOPICS = 64  # that one page may have open
 MAX_WAITING = 256  # messages of a page that are not worked off yet
@@ -166,6 +166,8 @@ class Page:
         topic = message.get("topic")
         if topic == "jobs":
             return JobsTopic(self._table)
+        if topic == "here":
+            return HereTopic()
         if topic == "job":
             return JobTopic(str(message.get("key")), self._root)
         if topic == "summary":

@@ -13,7 +13,7 @@ from jupyter_jax_trainer.datatypes import JsonValue
 from jupyter_jax_trainer.jobdir.manifest import SentRecord
 from jupyter_jax_trainer.jobdir.records import Event, Metric
 from jupyter_jax_trainer.jobdir.rows import Row
-from jupyter_jax_trainer.jobdir.state import JobState
+from jupyter_jax_trainer.jobdir.state import CompiledFunction, JobState
 from jupyter_jax_trainer.options.spec import SpecRecord
 
 # A line of a log: its source (a rank, or another container), its time and its text.
@@ -31,16 +31,22 @@ class JobSummary(TypedDict):
     """All that the card of a job shows.
 
     `sent` and `results` say in words what went to the job and came back from it, empty for
-    nothing; `awaited` tells whether a cell waits for the job, and `note` what is said about that.
+    nothing, `pulse` in a line what a running job uses or where the time of another went, and
+    `remarks` what else there is to know; `awaited` tells whether a cell waits for the
+    job, and `note` what is said about that. `idle_ends` tells of a cell when its session ends for
+    being idle, where that is soon.
     """
 
     row: Row
     sent: str
     results: str
+    pulse: str
+    remarks: list[str]
     spark: Spark | None
     tail: list[TailLine]
     awaited: bool
     note: str | None
+    idle_ends: float | None
 
 
 class LogInfo(TypedDict):
@@ -64,8 +70,73 @@ class ShownPlan(TypedDict):
     trainjob: NotRequired[str]
 
 
+class ShownVariable(TypedDict):
+    """What a page shows of a variable of a session; see `worker.records.Variable`.
+
+    `ranks` is None where all of them have it.
+    """
+
+    name: str
+    kind: str
+    type: str
+    size: int | None
+    sharding: str | None
+    device_size: int | None
+    cell: int
+    deleted: bool
+    ranks: list[int] | None
+
+
+class ShownSave(TypedDict):
+    """When the variables of a session were saved last, and which."""
+
+    time: float
+    names: list[str]
+
+
+class SessionDetail(TypedDict):
+    """What a page shows of a session; see `jobdir.session.SessionRecord`."""
+
+    waiting: list[str]
+    variables: list[ShownVariable]
+    restarts: int
+    lost: list[str]
+    saved: ShownSave | None
+
+
+class SessionLook(TypedDict):
+    """A session as it is now, with the memory of its ranks in bytes; None where it is unknown."""
+
+    session: SessionDetail
+    memory: list[int | None]
+
+
+class LateRank(TypedDict):
+    """How late a rank comes to a step, in seconds; as `jobdir.timing.Lateness`."""
+
+    rank: int
+    step: float
+    host: float
+    late: float
+
+
+class Spending(TypedDict):
+    """Where the time of a job goes; see `jobdir.timing`.
+
+    `parts` are seconds by what they were spent on, in order; `goodput` is the share of steps.
+    """
+
+    parts: dict[str, float]
+    goodput: float
+    late: list[LateRank]
+    functions: list[CompiledFunction]
+
+
 class Detail(TypedDict):
-    """All that a page shows of one job, besides its log lines; `spec` lacks the environment."""
+    """All that a page shows of one job, besides its log lines; `spec` lacks the environment.
+
+    `spending` is None where the ranks have said nothing of it.
+    """
 
     row: Row
     spec: SpecRecord
@@ -77,6 +148,8 @@ class Detail(TypedDict):
     logs: list[LogInfo]
     code: str
     script: str | None
+    session: SessionDetail | None
+    spending: Spending | None
 
 
 class PlaceGroup(PlaceFields):
@@ -140,7 +213,10 @@ class RuntimeRecord(TypedDict):
 
 
 class OptionRecord(TypedDict):
-    """An option of a job; see `options.table.Option`."""
+    """An option of a job; see `options.table.Option`.
+
+    `of_cell` tells whether each cell of a session can have its own.
+    """
 
     name: str
     flag: str
@@ -152,6 +228,7 @@ class OptionRecord(TypedDict):
     group: str
     cluster_only: bool
     repeated: bool
+    of_cell: bool
     default: JsonValue
 
 
@@ -226,6 +303,46 @@ class JobDetail(TypedDict):
 # What the ranks of a job reported, and what happened to it; "from" is the number of the first one.
 Points = TypedDict("Points", {"kind": Literal["metrics"], "from": int, "points": list[Metric]})
 Events = TypedDict("Events", {"kind": Literal["events"], "from": int, "events": list[Event]})
+
+
+Role: TypeAlias = Literal["rank", "least", "median", "most"]
+
+
+class CourseLine(TypedDict):
+    """A line in a plot of resources: a rank's, or the `least`, `median` or `most` of all.
+
+    `points` are pairs of a time and a value.
+    """
+
+    rank: int | None
+    role: Role
+    points: list[list[float]]
+
+
+class Course(TypedDict):
+    """How the ranks used a resource; in GiB, cores, MB a second, per cent or watts."""
+
+    name: str
+    limit: float | None
+    lines: list[CourseLine]
+
+
+class Machine(TypedDict):
+    """What the ranks of a job use; `sparks` is the memory of each in few points."""
+
+    kind: Literal["machine"]
+    courses: list[Course]
+    sparks: list[list[float]]
+
+
+class Here(TypedDict):
+    """What is used of this machine, or of the container: cores and bytes; None if unknown."""
+
+    kind: Literal["here"]
+    cpu: float | None
+    cores: float | None
+    used: int | None
+    limit: int | None
 
 
 class Tail(TypedDict):
@@ -337,6 +454,8 @@ Message: TypeAlias = (
     | Points
     | Events
     | Tail
+    | Machine
+    | Here
     | Summary
     | LogList
     | LogState

@@ -5,6 +5,7 @@ It knows nothing of connections: the server's pages and the widget of a kernel a
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
 from collections.abc import Callable, Mapping
@@ -22,13 +23,21 @@ from jupyter_jax_trainer.errors import (
 from jupyter_jax_trainer.jobdir.files import LinePages
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.jobdir.layout import JobDir
-from jupyter_jax_trainer.jobdir.rows import Row, actions
+from jupyter_jax_trainer.jobdir.rows import Row, actions, session_state
 from jupyter_jax_trainer.jobdir.waiting import let_go
 from jupyter_jax_trainer.messages import jobs
 from jupyter_jax_trainer.messages import queries as say
+from jupyter_jax_trainer.profiles.summary import ProfileSummary
 from jupyter_jax_trainer.queries import cellline, targets
 from jupyter_jax_trainer.queries.allowed import Allowed
-from jupyter_jax_trainer.queries.details import detail, find, place_group, uid_of
+from jupyter_jax_trainer.queries.details import (
+    detail,
+    find,
+    place_group,
+    profile_of,
+    session_detail,
+    uid_of,
+)
 from jupyter_jax_trainer.queries.jobs import Table
 from jupyter_jax_trainer.queries.protocol import (
     Detail,
@@ -38,9 +47,13 @@ from jupyter_jax_trainer.queries.protocol import (
     RankPlaces,
     Refusal,
     RuntimeRecord,
+    SessionLook,
     WrittenLine,
 )
+from jupyter_jax_trainer.sessions import Session
+from jupyter_jax_trainer.worker.profiling import NAME
 
+PROFILE = rf"(?P<name>{NAME.pattern})"
 KEY = r"(?P<key>[A-Za-z0-9][A-Za-z0-9._-]{0,252})"
 _MOST = 20_000  # reports or events in an answer
 _KNOWN = 64  # files of reports and events of which it is remembered where their pages begin
@@ -167,8 +180,25 @@ def _where(asked: Asked) -> RankPlaces:
     }
 
 
+def _profile(asked: Asked) -> ProfileSummary:
+    return profile_of(find(asked.names["key"]), asked.names["name"]).summary()
+
+
+def _session(asked: Asked) -> SessionLook:
+    job = _allowed_job(asked)
+    if not job.is_session:
+        raise UsageError(say.NOT_A_SESSION(job=job.name))
+    memory: dict[int, int | None] = {}
+    with contextlib.suppress(JaxTrainError):  # there are no ranks, or they can't be asked
+        memory = {place.rank: place.memory for place in job.where()}
+    return {
+        "session": session_detail(job),
+        "memory": [memory.get(rank) for rank in range(job.spec.nodes)],
+    }
+
+
 def _act(asked: Asked) -> dict[str, str]:
-    if asked.names["action"] in _DONE:
+    if asked.names["action"] in (*_DONE, "profile"):
         _allowed_job(asked)
     act(asked.names["key"], asked.names["action"])
     return {}
@@ -206,7 +236,10 @@ def _allowed_job(asked: Asked) -> Job:
 
 
 def act(key: str, action: str) -> None:
-    """Do something to a job: ``cancel``, ``suspend``, ``resume`` or ``detach``.
+    """Do something to a job: ``cancel``, ``suspend``, ``resume``, ``detach`` or ``profile``.
+
+    To a session also ``restart``, ``interrupt``, ``prolong``, ``save`` and ``restore``; the last
+    two begin a cell, and don't wait for it.
 
     Raises
     ------
@@ -217,15 +250,27 @@ def act(key: str, action: str) -> None:
     if action == "detach":
         let_go(JobDir(job.directory))
         return
+    if action == "profile":
+        job.begin_profile()
+        return
     if action not in _DONE:
         raise UsageError(say.UNKNOWN_ACTION(action=action))
     state = job.state
-    if action not in actions(job.backend.capabilities.suspend, state):
+    if action not in actions(job, state, session_state(job)):
         raise UsageError(say.NOT_POSSIBLE_NOW(job=key, state=state, done=_DONE[action]))
-    getattr(job, action)()
+    actor = Session(job.name, {}) if action in _OF_SESSIONS else job
+    getattr(actor, _METHODS.get(action, action))()
 
 
-_DONE = {"cancel": "cancelled", "suspend": "suspended", "resume": "resumed"}
+_METHODS = {"save": "begin_save", "restore": "begin_restore"}
+_OF_SESSIONS = {
+    "restart": "restarted",
+    "interrupt": "interrupted",
+    "prolong": "prolonged",
+    "save": "saved",
+    "restore": "restored",
+}
+_DONE = {"cancel": "cancelled", "suspend": "suspended", "resume": "resumed", **_OF_SESSIONS}
 
 
 # ---------------------------------------------------------------------------- places and lines
@@ -285,7 +330,18 @@ def _source(asked: Asked) -> str:
     return source
 
 
-_WAIT = {_act, _delete, _job_yaml, _where, _health, _runtimes, _runtime_yaml, _queues}
+_WAIT = {
+    _act,
+    _delete,
+    _job_yaml,
+    _where,
+    _session,
+    _profile,
+    _health,
+    _runtimes,
+    _runtime_yaml,
+    _queues,
+}
 
 ROUTES = [
     Route(method, re.compile(path), right, answer, answer in _WAIT)
@@ -297,7 +353,14 @@ ROUTES = [
         ("GET", f"jobs/{KEY}/events", "read", _events),
         ("GET", f"jobs/{KEY}/yaml", "read", _job_yaml),
         ("GET", f"jobs/{KEY}/where", "read", _where),
-        ("POST", f"jobs/{KEY}/(?P<action>cancel|suspend|resume|detach)", "execute", _act),
+        ("GET", f"jobs/{KEY}/profiles/{PROFILE}", "read", _profile),
+        ("GET", f"jobs/{KEY}/session", "read", _session),
+        (
+            "POST",
+            f"jobs/{KEY}/(?P<action>cancel|suspend|resume|detach|restart|interrupt|prolong|save|restore|profile)",
+            "execute",
+            _act,
+        ),
         ("POST", f"jobs/{KEY}/trust", "execute", _trust),
         ("GET", "places", "read", _places),
         ("GET", "health", "read", _health),

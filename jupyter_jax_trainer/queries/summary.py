@@ -13,12 +13,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
-from jupyter_jax_trainer.jobdir.describe import results_text, things_text
+from jupyter_jax_trainer.jobdir.describe import pulse, remarks, results_text, sent_text
 from jupyter_jax_trainer.jobdir.files import LineReader, open_regular
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.records import Metric
 from jupyter_jax_trainer.jobdir.rows import DAMAGED, row_of
+from jupyter_jax_trainer.jobdir.session import ends_soon
 from jupyter_jax_trainer.jobdir.waiting import is_waited_for
 from jupyter_jax_trainer.logs.reader import is_noise, readable
 from jupyter_jax_trainer.queries.protocol import JobSummary, Spark, TailLine
@@ -55,15 +56,23 @@ class SummaryReader:
             "row": row,
             "sent": "",
             "results": "",
+            "pulse": "",
+            "remarks": [],
             "spark": self._spark.read(),
             "tail": tail(self._directory),
             "awaited": False,
             "note": None,
+            "idle_ends": None,
         }
         if row["state"] != DAMAGED:
-            found["sent"] = things_text(self._job.manifest["sent"])
+            manifest = self._job.manifest
+            found["sent"] = sent_text(manifest["sent"], manifest.get("kept", ()))
+            snapshot = self._job.snapshot()
+            found["pulse"], found["remarks"] = pulse(snapshot), remarks(snapshot)
         if row["state"] in ENDED:  # results come at the end
             found["results"] = results_text(self._job.snapshot()["results"])
+            if row["cell_of"] is not None:
+                found["idle_ends"] = ends_soon(self._job.manifest["cell_of"], self._directory)
         elif row["active"]:
             found["awaited"], found["note"] = is_waited_for(self._directory)
         return cast(JobSummary, _harmless(found))

@@ -16,12 +16,16 @@ from jupyter_jax_trainer.jobdir.records import Event, Metric
 from jupyter_jax_trainer.logs import logfiles
 from jupyter_jax_trainer.queries.details import OpenedJob, detail
 from jupyter_jax_trainer.queries.jobs import Table, stamp
-from jupyter_jax_trainer.queries.protocol import Detail, JobSummary, Message
+from jupyter_jax_trainer.queries.machine import MachineReader
+from jupyter_jax_trainer.queries.protocol import Detail, Here, JobSummary, Message
 from jupyter_jax_trainer.queries.summary import INTERVAL, SummaryReader, tail
+from jupyter_jax_trainer.worker.usage import UsageReader
 
 T = TypeVar("T")
 _POINTS = 2000  # reports in one message
 _LINES = 10  # the last ones of the log, beside what is known of a job
+_MACHINE, _RANKS = 2.0, 32.0  # seconds between looks at resources; ranks that add one more
+_SEEN = 26  # bits of a number of bytes: 64 MiB
 _CHECK = 1.0  # seconds after which a job is looked at, though its files are as before
 
 
@@ -38,6 +42,31 @@ class Topic(Protocol):
 
     def look(self) -> Iterable[Message]:
         """Return what has changed since the last look; all there is at the first."""
+
+
+class HereTopic:
+    """What is used of this machine, or of the container that this process is in."""
+
+    every = 5.0
+
+    def __init__(self) -> None:
+        self._usage = UsageReader(contained=True)
+        self._last: Here | None = None
+
+    def look(self) -> Iterator[Message]:
+        """Yield what is used, if that has changed so that it is seen."""
+        now = self._usage.read()
+        cpu, used = now["cpu"], now["used"]
+        found: Here = {
+            "kind": "here",
+            "cpu": None if cpu is None else round(cpu, 2),
+            "cores": now["cores"],
+            "used": None if used is None else used >> _SEEN << _SEEN,
+            "limit": now["limit"],
+        }
+        if found != self._last:
+            self._last = found
+            yield found
 
 
 class JobsTopic:
@@ -96,6 +125,8 @@ class JobTopic:
         self._check_at = 0.0
         self._points = _Parts(LineReader[Metric](directory.metrics))
         self._events = _Parts(LineReader[Event](directory.events))
+        self._machine = MachineReader(self._opened.job)
+        self._machine_at = 0.0
         self._last: Detail | None = None
         self._printed: int | None = None  # bytes of the log's index: with it lines change
         self._tail_at = 0.0
@@ -110,7 +141,8 @@ class JobTopic:
             yield {"kind": "metrics", "from": start, "points": points}
         for start, events in self._events.read():
             yield {"kind": "events", "from": start, "events": events}
-        now_stamp, now = stamp(self._opened.directory), time.monotonic()
+        yield from self._used()
+        now_stamp, now = stamp(self._opened.directory, session=True), time.monotonic()
         if now >= self._tail_at:
             self._tail_at = now + INTERVAL
             printed = logfiles.size(self._opened.directory.log_index)
@@ -123,6 +155,15 @@ class JobTopic:
             if found != self._last:
                 self._last = found
                 yield {"kind": "job", "detail": found}
+
+    def _used(self) -> Iterator[Message]:
+        """Yield what the ranks use, more rarely the more there are."""
+        now = time.monotonic()
+        if now >= self._machine_at:
+            self._machine_at = now + max(_MACHINE, self._machine.ranks / _RANKS)
+            found = self._machine.read()
+            if found is not None:
+                yield found
 
 
 class SummaryTopic:

@@ -8,6 +8,8 @@ from jupyter_server.extension.application import ExtensionApp
 from traitlets import Bool, Integer, List, Unicode
 
 from jupyter_jax_trainer import timeouts
+from jupyter_jax_trainer.backends import idle
+from jupyter_jax_trainer.jobdir import endhook
 from jupyter_jax_trainer.queries.allowed import Allowed
 from jupyter_jax_trainer.queries.jobs import Table
 from jupyter_jax_trainer.queries.page import Page
@@ -52,6 +54,21 @@ class JaxTrain(ExtensionApp):
         "the kernels and terminals of this server load only plain results: they get "
         "JAXTRAIN_ALLOW_PICKLED_RESULTS=0.",
     ).tag(config=True)
+    allow_on_end = Bool(
+        True,
+        help="Whether users may have a command or a webhook told of the end of jobs. If false, the "
+        "kernels and terminals of this server get JAXTRAIN_ALLOW_ON_END=0.",
+    ).tag(config=True)
+    session_idle = Unicode(
+        "",
+        help="How long a session of this machine may be idle, where its user does not say: 30m, "
+        "or never. The kernels and terminals of this server get it as JAXTRAIN_SESSION_IDLE.",
+    ).tag(config=True)
+    max_session_idle = Unicode(
+        "",
+        help="The most that a user may ask for; then never is refused, too. They get it as "
+        "JAXTRAIN_SESSION_IDLE_MAX.",
+    ).tag(config=True)
     max_pages = Integer(
         200,
         min=1,
@@ -67,6 +84,11 @@ class JaxTrain(ExtensionApp):
             os.environ[policy.ALLOW] = "0"  # what this server starts inherits it
         if not self.allow_pickled_results:
             os.environ[pickles.ALLOW] = "0"  # what this server starts inherits it
+        if not self.allow_on_end:
+            os.environ[endhook.ALLOW] = "0"  # what this server starts inherits it
+        for name, value in ((idle.USUAL, self.session_idle), (idle.MOST, self.max_session_idle)):
+            if value:
+                os.environ[name] = value  # what this server starts inherits it
         assert self.serverapp is not None
         table = self.settings["jaxtrain_table"] = Table(self.serverapp.root_dir)
         pages: set[Page] = set()

@@ -20,10 +20,12 @@ from jupyter_jax_trainer.errors import JaxTrainError, JobNotFound
 from jupyter_jax_trainer.jobdir.files import is_regular, open_regular
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.messages import profiles
 from jupyter_jax_trainer.messages import queries as say
-from jupyter_jax_trainer.queries.details import find
-from jupyter_jax_trainer.queries.requests import KEY, Asked, refusal, route, status_of
+from jupyter_jax_trainer.queries.details import find, profile_of
+from jupyter_jax_trainer.queries.requests import KEY, PROFILE, Asked, refusal, route, status_of
 from jupyter_jax_trainer.server.access import RESOURCE, check_right, is_from_here
+from jupyter_jax_trainer.worker.profiling import PERFETTO
 
 _PIECE = 1 << 20
 # What takes long has threads of its own, so that many silent clusters keep nothing else waiting;
@@ -53,6 +55,15 @@ class Handler(APIHandler):
             self.set_status(status_of(error))
             self.finish(json.dumps(refusal(error)))
             raise web.Finish from None
+
+    async def _send(self, file: Any, name: str, kind: str) -> None:
+        self.set_header("Content-Type", kind)
+        self.set_header("Content-Disposition", f'attachment; filename="{name}"')
+        self.set_header("X-Content-Type-Options", "nosniff")
+        while data := await self.work(file.read, _PIECE):
+            self.write(data)
+            await self.flush()
+        self.finish()
 
 
 class Rest(Handler):
@@ -107,14 +118,25 @@ class Log(Handler):
             with file:
                 await self._send(file, f"{key}-{path.name}", "text/plain; charset=utf-8")
 
-    async def _send(self, file: Any, name: str, kind: str) -> None:
-        self.set_header("Content-Type", kind)
-        self.set_header("Content-Disposition", f'attachment; filename="{name}"')
-        self.set_header("X-Content-Type-Options", "nosniff")
-        while data := await self.work(file.read, _PIECE):
-            self.write(data)
-            await self.flush()
-        self.finish()
+
+class Trace(Handler):
+    """What a rank has recorded for a profile, for ui.perfetto.dev."""
+
+    @allow_unauthenticated  # but `check_right` says no
+    async def get(self, key: str, name: str) -> None:
+        """Give it as a file."""
+        await check_right(self, "read")
+        rank = self.get_query_argument("rank", "0")
+        job = await self.work(find, key)
+        path = await self.work(_perfetto, job, name, rank)
+        with open_regular(path) as file:
+            await self._send(file, f"{key}-{name}-rank-{rank}.{PERFETTO}", "application/gzip")
+
+
+def _perfetto(job: Job, name: str, rank: str) -> Path:
+    if rank not in {str(number) for number in range(job.spec.nodes)}:
+        raise JobNotFound(profiles.NO_FILE(name=name, job=job.name, rank=rank))
+    return profile_of(job, name).perfetto(int(rank))
 
 
 def _log(job: Job, source: str) -> Path:
@@ -137,5 +159,6 @@ def _pack(job: Job, file: Any) -> None:
 
 ROUTES: list[tuple[str, type[Handler]]] = [
     (rf"jaxtrain/api/jobs/{KEY}/log", Log),
+    (rf"jaxtrain/api/jobs/{KEY}/profiles/{PROFILE}/trace", Trace),
     (r"jaxtrain/api/(?!live$)(.+)", Rest),
 ]

@@ -133,6 +133,21 @@ def require(job: Job) -> None:
         raise ResultsWithheld(said, _way_out(job, now))
 
 
+def require_session(job: Job) -> None:
+    """Raise where cells may not go to a session, nor anything come from it: it is not trusted.
+
+    Cells take variables of the notebook along, and what they bring back is loaded here.
+
+    Raises
+    ------
+    UsageError
+        With the way out.
+    """
+    now = of(job)
+    if not now.complete:
+        raise UsageError(say.SESSION_WITHHELD(session=job.name), _way_out(job, now))
+
+
 def notice(job: Job) -> str | None:
     """Say that something of a job is withheld; None where nothing is."""
     if of(job).complete:

@@ -16,11 +16,14 @@ from jupyter_jax_trainer.jobdir.describe import (
     Thing,
     elapsed,
     progress_text,
+    pulse,
+    remarks,
     renamed,
     results_text,
+    sent_text,
     shape,
-    things_text,
     time_left,
+    used_text,
 )
 from jupyter_jax_trainer.jobdir.failure import CANCELLED
 from jupyter_jax_trainer.jobdir.layout import JobDir
@@ -63,6 +66,8 @@ class Facts:
         How large it is: ``4 nodes × 2 CPU devices``.
     sent
         What is sent, largest first: ``x float32[60000,784] 188 MB, train_step function 1.1 kB``.
+    in_session
+        It is a cell of a session, of which it is shown to the end what was sent and kept.
     notes
         What the user should know about it: an unexpected name, a device that was chosen.
     log
@@ -73,6 +78,7 @@ class Facts:
     created: float
     shape: str
     sent: str
+    in_session: bool = False
     notes: tuple[str, ...] = ()
     log: str = ""
 
@@ -83,9 +89,12 @@ class Facts:
             name=spec.name,
             created=time.time(),
             shape=shape(spec.to_json(), plan),
-            sent=things_text(
-                Thing(name=sent.name, kind=sent.kind, type=sent.type, size=sent.size)
-                for sent in capture.sent
+            sent=sent_text(
+                (
+                    Thing(name=sent.name, kind=sent.kind, type=sent.type, size=sent.size)
+                    for sent in capture.sent
+                ),
+                capture.kept,
             ),
         )
 
@@ -99,7 +108,8 @@ class Facts:
             name=job.name,
             created=job.created,
             shape=shape(spec, plan),
-            sent=things_text(manifest["sent"]),
+            sent=sent_text(manifest["sent"], manifest.get("kept", ())),
+            in_session="cell_of" in manifest,
             notes=tuple(note for note in notes if note),
             log=str(JobDir(job.directory).log(0)),
         )
@@ -115,6 +125,8 @@ def line(facts: Facts, snapshot: Snapshot, note: str | None = None) -> str:
         words.append(reason)
     if note:
         words.append(note)
+    if using := used_text(snapshot):
+        words.append(using)
     return one_line(" · ".join(words))
 
 
@@ -162,10 +174,12 @@ def _footer(facts: Facts, snapshot: Snapshot) -> list[str]:
         return [say.SENDING(things=facts.sent)] if facts.sent else []
     active = snapshot["state"] not in (*ENDED, Unstarted.NOT_STARTED)
     lines = list(facts.notes if active else facts.notes[:1])
-    if facts.sent and active:
+    if facts.sent and (active or facts.in_session):
         lines.append(say.SENT(things=facts.sent))
     if back := results_text(snapshot["results"]):
         lines.append(say.BROUGHT_BACK(things=back))
+    lines += filter(None, [pulse(snapshot)])
+    lines += remarks(snapshot)
     if not active and (words := about_restart(snapshot.get("restarts", []), ended=True)):
         lines.append(words)
     if active:

@@ -21,6 +21,7 @@ from jupyter_jax_trainer.worker.processes import end_descendants
 from jupyter_jax_trainer.worker.records import Instruction
 
 FD_VARIABLE = "JAXTRAIN_CHANNEL_FD"
+Handler = Callable[[Instruction], None]
 
 
 class Channel:
@@ -62,6 +63,11 @@ class Channel:
         connection.set_inheritable(False)
         return cls(connection)
 
+    @property
+    def connected(self) -> bool:
+        """Whether there is somebody who listens."""
+        return self._socket is not None
+
     def send(self, kind: str, **fields: Any) -> None:
         """Send one record; a supervisor that is gone is not this rank's error."""
         if self._socket is None or os.getpid() != self._pid:
@@ -74,6 +80,10 @@ class Channel:
         """Send what was asked for."""
         self.send(kind, **fields)
 
+    def wake(self) -> None:
+        """Have `receive` return an instruction that asks for nothing."""
+        self._inbox.put({"kind": "wake"})
+
     def receive(self) -> Instruction:
         """Wait for the next instruction."""
         return self._inbox.get()
@@ -84,7 +94,11 @@ class Channel:
             while self._inbox.get(timeout=timeout).get("kind") != "leave":
                 pass
 
-    def listen(self, handlers: Mapping[str, Callable[[], None]]) -> None:
+    def _is_meant(self, told: Instruction) -> bool:
+        """Return whether an instruction is for this process, and new to it."""
+        return True
+
+    def listen(self, handlers: Mapping[str, Handler]) -> None:
         """Take instructions in a thread; end this process when the supervisor is gone.
 
         What the cell has started ends, too, so nothing is left running whoever is killed.
@@ -92,7 +106,8 @@ class Channel:
         Parameters
         ----------
         handlers
-            What to do in that thread for some kinds of instruction; others wait in the inbox.
+            What to do in that thread for some kinds of instruction; others wait in the inbox. More
+            may be added later.
         """
         if self._socket is None:
             return
@@ -102,11 +117,13 @@ class Channel:
             with contextlib.suppress(OSError), connection.makefile("rb") as lines:
                 for line in lines:
                     message = json.loads(line)
+                    if not self._is_meant(message):
+                        continue
                     handler = handlers.get(message["kind"])
                     if handler is None:
                         self._inbox.put(message)
                     else:
-                        handler()
+                        handler(message)
             with contextlib.suppress(OSError):
                 end_descendants()  # those in sessions of their own
                 if os.getpgrp() == os.getpid():

@@ -110,12 +110,14 @@ class Displayer:
     Parameters
     ----------
     send
-        Gets (data, metadata) of each display; None on ranks other than 0, whose displays appear
-        in their logs as plain text.
+        Gets (data, metadata) of each display; None where nobody does.
+    passes_on
+        Whether this rank passes displays on; else they appear in its log as plain text.
     """
 
-    def __init__(self, send: Send | None) -> None:
+    def __init__(self, send: Send | None, passes_on: bool = True) -> None:
         self._send = send
+        self.passes_on = passes_on
 
     def display(
         self,
@@ -170,7 +172,7 @@ class Displayer:
     ) -> None:
         """Pass a MIME bundle on; with a name, what was shown under it can be replaced."""
         data = data or {}
-        if self._send is None:
+        if self._send is None or not self.passes_on:
             print(data.get("text/plain", ""))
             return
         size = sum(len(str(content)) for content in data.values())

@@ -35,10 +35,14 @@ def stopped_line(first: int, summary: str) -> str:
 
 
 class WorkerError(JaxTrainError, RuntimeError):
-    """Something that the worker itself refuses or gives up, before the cell runs."""
+    """Something that the worker itself refuses or gives up; mostly before the cell runs."""
 
     def __str__(self) -> str:
         return self.message  # the record of the error has the hint on its own
+
+
+class NotFiniteError(WorkerError):
+    """A metric was reported as NaN or infinite, in a job that is to stop then."""
 
 
 def is_secondary(text: str) -> bool:

@@ -17,15 +17,22 @@ class FilesError(WorkerError):
     """The files that a job brings along can't be put down."""
 
 
-def enter(archive: Archive, scratch: Path | None) -> None:
-    """Write the files into a new directory and go there; without files, stay.
+def enter(archive: Archive, scratch: Path | None, place: Path | None = None) -> Path | None:
+    """Write the files into a directory and go there; without files, stay.
 
     Parameters
     ----------
     archive
         The bundle.
     scratch
-        Where to write; None for wherever temporary files are.
+        Where to make a new directory; None for wherever temporary files are.
+    place
+        A directory to take instead, in which files may be replaced.
+
+    Returns
+    -------
+    Path or None
+        The directory; None where there are no files.
 
     Raises
     ------
@@ -34,9 +41,9 @@ def enter(archive: Archive, scratch: Path | None) -> None:
     """
     names = [name for name in archive.manifest["members"] if name.startswith(PREFIX)]
     if not names:
-        return
+        return place
     try:
-        place = tempfile.mkdtemp(prefix="jaxtrain-files-", dir=scratch)
+        place = place or Path(tempfile.mkdtemp(prefix="jaxtrain-files-", dir=scratch))
     except FileNotFoundError:
         raise FilesError(say.NO_FILES_DIRECTORY()) from None
     executable = set(archive.manifest["executable"])
@@ -46,8 +53,10 @@ def enter(archive: Archive, scratch: Path | None) -> None:
             raise FilesError(say.FILE_OUTSIDE(file=inner))
         path = Path(place, inner)
         path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
         with path.open("xb") as file:  # never through a link, or over another file
             file.write(archive.read(name))
         if inner in executable:
             path.chmod(0o700)
     os.chdir(place)
+    return place

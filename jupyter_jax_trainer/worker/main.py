@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import io
 import json
 import os
-import pickle
 import sys
 import threading
 import time
@@ -21,11 +19,25 @@ from typing import TYPE_CHECKING, NoReturn
 
 from jupyter_jax_trainer.datatypes import JsonValue, MimeBundle, Namespace
 from jupyter_jax_trainer.messages import worker as say
-from jupyter_jax_trainer.worker import exceptions, files, output, rendezvous, timeouts
-from jupyter_jax_trainer.worker.channel import Channel
+from jupyter_jax_trainer.worker import (
+    compiling,
+    exceptions,
+    files,
+    output,
+    rendezvous,
+    timeouts,
+)
+from jupyter_jax_trainer.worker.channel import Channel, Handler
+from jupyter_jax_trainer.worker.compiling import Meter
 from jupyter_jax_trainer.worker.display import Displayer
+from jupyter_jax_trainer.worker.loading import check_python, load_variables
+from jupyter_jax_trainer.worker.profiling import FOLDER, Profiler
+from jupyter_jax_trainer.worker.programs import Programs
+from jupyter_jax_trainer.worker.records import Instruction
 from jupyter_jax_trainer.worker.reporting import Reporter
-from jupyter_jax_trainer.worker.serialization.archive import Archive, BundleManifest
+from jupyter_jax_trainer.worker.sampler import Sampler
+from jupyter_jax_trainer.worker.serialization.archive import DIGEST_VARIABLE, Archive
+from jupyter_jax_trainer.worker.timing import Timing
 from jupyter_jax_trainer.worker.whereabouts import Lookout
 
 if TYPE_CHECKING:
@@ -33,50 +45,8 @@ if TYPE_CHECKING:
     from jupyter_jax_trainer.worker.pod.pod import Pod
     from jupyter_jax_trainer.worker.pod.trainerstatus import TrainerStatus
 
-DIGEST_VARIABLE = "JAXTRAIN_BUNDLE_SHA256"
 RESULT_VARIABLE = "JAXTRAIN_RESULT"
 KEY_VARIABLE = "JAXTRAIN_FRAME_KEY"  # there in a pod only
-
-
-class PythonMismatch(RuntimeError):  # noqa: N818
-    """The bundle holds code of another Python minor version."""
-
-
-def check_python(manifest: BundleManifest) -> None:
-    """Refuse objects that only another Python can read: unpickling them would crash or lie.
-
-    Raises
-    ------
-    PythonMismatch
-        With the names of these objects and what to do.
-    """
-    sent, here = tuple(manifest["python"]), sys.version_info[:2]
-    bound = manifest["python_bound"]
-    if sent != here and bound:
-        raise PythonMismatch(
-            say.ANOTHER_PYTHON(
-                names=", ".join(bound),
-                sent=f"{sent[0]}.{sent[1]}",
-                here=f"{here[0]}.{here[1]}",
-            )
-        )
-
-
-def load_variables(archive: Archive, namespace: Namespace) -> None:
-    """Unpickle the captured variables into the namespace."""
-    if not archive.manifest["names"]:
-        return
-    from jupyter_jax_trainer.worker.serialization.pickling import Unpickler
-
-    unpickler = Unpickler(
-        io.BytesIO(archive.read("variables.pkl")), buffers=archive.buffers(), main_globals=namespace
-    )
-    for name in archive.manifest["names"]:
-        try:
-            sent_name, value = unpickler.load()
-        except (ModuleNotFoundError, AttributeError, pickle.UnpicklingError) as error:
-            raise RuntimeError(say.CANNOT_LOAD(name=name, error=error)) from error
-        namespace[sent_name] = value
 
 
 class Worker:
@@ -102,19 +72,29 @@ class Worker:
         self.pod = pod
         self.channel = Channel.from_environment() if pod is None else pod.channel
         self._status: TrainerStatus | None = None
+        self._alone = pod is None and not self.channel.connected  # run by hand
         self._held: Held | None = None
+        self._meter: Meter | None = None
+        self._sampler: Sampler | None = None
         self._waits = False  # rank 0 stays until its results are fetched
         self._prepare = prepare
         self._ending = threading.Lock()
         self._cell_file = "<cell>"
         self._labels: dict[str, str] = {}
         self._outside: list[str] = []
-        self._lookout = Lookout()
+        self._programs = Programs(self.channel, lambda: self._lookout.place())
+        self._lookout = Lookout(self._programs.current)
+        self._timing = Timing(self.channel)
+        self._profiler = self._make_profiler()
+        self._handlers: dict[str, Handler] = {
+            "where": self._answer_where,
+            "profile": self._profiler.ask,
+        }
 
     def run(self) -> NoReturn:
         """Run the job's part of this rank and leave the process."""
         output.set_up(counted=self.pod is not None)
-        self.channel.listen({"where": self._answer_where})
+        self.channel.listen(self._handlers)
         if self.pod is not None:
             self.pod.begin(self._leave)
             self.pod.watch_termination(self._tell_where, self._ending)
@@ -130,30 +110,27 @@ class Worker:
         check_python(manifest)
         if self.pod is not None:
             self._prepare_in_pod(archive)
-        files.enter(archive, self.pod.scratch if self.pod is not None else None)
+        place = files.enter(archive, self.pod.scratch if self.pod is not None else None)
         if self._prepare is not None:
             self._prepare()
         rendezvous.configure(manifest["jax_config"])
+        scratch = None if self.pod is None else str(self.pod.scratch)
+        self._meter = compiling.install(self.channel, scratch)
+        self._programs.watch()
         rendezvous.join(self.rank, self.nodes, self.channel, self._fail)
         if self.pod is not None:
             self.pod.after_join(rendezvous.watch_preemption())
-        rendezvous.watch_errors(self.rank, self._stop_because)
+        if not manifest.get("stays"):  # in a session an error ends its cell, and no rank
+            rendezvous.watch_errors(self.rank, self._stop_because)
         self.channel.send("joined", pid=os.getpid())
 
         from jupyter_jax_trainer.worker import cell
-        from jupyter_jax_trainer.worker.ipython import Shell
         from jupyter_jax_trainer.worker.modules import unpack
-        from jupyter_jax_trainer.worker.standin import StandIn
 
-        also = [self._status.add] if self._status else []
-        reporter = Reporter(self.channel, self._lookout.moved, *also)
-        reporter.install()
-        displayer = Displayer(self._send_display if self.rank == 0 else None)
-        namespace = cell.main_module()
-        displayer.install(namespace)
-        shell = Shell(namespace)
-        namespace["get_ipython"] = lambda: shell
-        StandIn(displayer, namespace["get_ipython"]).install()
+        reporter, displayer, namespace = self._set_up()
+        if manifest.get("stays"):
+            self._serve(reporter, displayer, namespace, place)
+            return
         if manifest["argv"]:
             sys.argv = list(manifest["argv"])
         result = os.environ.get(RESULT_VARIABLE)
@@ -168,9 +145,12 @@ class Worker:
         unasked = self._tell_where if self.pod is not None else None
         self._lookout.start(self._cell_file, self._labels, unasked)
         load_variables(archive, namespace)
+        reporter.stop_on_nan(manifest.get("stop_on_nan", False))
         if self.pod is not None:
             self.pod.begin_cell()
         self.channel.send("running", pid=os.getpid())
+        self._profiler.begin(manifest.get("profile"))
+        self._timing.begin()
         try:
             cell.run_cell(code, self._cell_file, namespace, displayer.hook)
         except SystemExit as error:
@@ -178,15 +158,85 @@ class Worker:
                 raise
         finally:
             reporter.flush()
+        self._profiler.end()
         displayer.show_figures()
         self._send_results(manifest["out"], namespace)
+        for thread in threading.enumerate():
+            if not thread.daemon and thread is not threading.main_thread():
+                thread.join()
+        self._finish(reporter)
+
+    def _make_profiler(self) -> Profiler:
+        result = os.environ.get(RESULT_VARIABLE)
+        home = Path(result).with_name(FOLDER) if result and self.pod is None else None
+        if self.pod is None:
+            return Profiler(self.channel, home)
+        from jupyter_jax_trainer.worker.pod.profiles import Carrier
+
+        return Profiler(self.channel, None, Carrier(self.pod.channel))
+
+    def _set_up(self) -> tuple[Reporter, Displayer, Namespace]:
+        """Make the world of a cell: its namespace, and what it reports and displays with."""
+        from jupyter_jax_trainer.worker import cell
+        from jupyter_jax_trainer.worker.ipython import Shell
+        from jupyter_jax_trainer.worker.standin import StandIn
+
+        also = [self._status.add] if self._status else []
+        steps = (self._timing.step, self._profiler.on_report)
+        reporter = Reporter(self.channel, self._lookout.moved, *steps, *also)
+        if not self._alone:
+            reporter.install()  # else reports are printed
+        displayer = Displayer(self._send_display, self.rank == 0)
+        namespace = cell.main_module()
+        displayer.install(namespace)
+        shell = Shell(namespace)
+        namespace["get_ipython"] = lambda: shell
+        StandIn(displayer, namespace["get_ipython"]).install()
+        self._sampler = Sampler(self.channel, self.nodes, contained=self.pod is not None)
+        self._sampler.start(namespace)
+        return reporter, displayer, namespace
+
+    def _serve(
+        self, reporter: Reporter, displayer: Displayer, namespace: Namespace, place: Path | None
+    ) -> None:
+        """Run one cell after another until the session ends; `place` has its files."""
+        from jupyter_jax_trainer.worker.session import Session
+
+        assert self._meter is not None and self._sampler is not None
+        self._lookout.start(self._cell_file, self._labels)
+        result = os.environ.get(RESULT_VARIABLE)
+        scratch = None if self.pod is None else self.pod.scratch
+        session = Session(
+            self.rank,
+            self.nodes,
+            self.channel,
+            self._lookout,
+            reporter,
+            displayer,
+            self._meter,
+            self._profiler,
+            self._sampler,
+            self._timing,
+            namespace,
+            Path(result).parent if result else scratch,
+            self.pod,
+            place,
+        )
+        self._handlers.update(session.handlers)
+        session.meet()
+        if self.pod is not None:
+            session.take_over(self.pod)
+        self.channel.send("running", pid=os.getpid())
+        session.serve()
         self._finish(reporter)
 
     def _prepare_in_pod(self, archive: Archive) -> None:
         assert self.pod is not None
-        from jupyter_jax_trainer.worker.pod import devices, packages, tpu
+        from jupyter_jax_trainer.worker.pod import devices, packagecache, packages, tpu
 
         tpu.check(self.rank, self.nodes)
+        if self.rank == 0:
+            packagecache.keep(archive, self.channel)
         packages.add(archive, self.pod.scratch, self._choose_packages(archive))
         devices.check(os.environ.get("JAXTRAIN_DEVICE"))
         if self.rank == 0:
@@ -208,7 +258,7 @@ class Worker:
                 print(line)
         return chosen
 
-    def _answer_where(self) -> None:
+    def _answer_where(self, _asked: Instruction) -> None:
         self.channel.answer("where", **self._lookout.tell())
 
     def _tell_where(self) -> None:
@@ -216,6 +266,9 @@ class Worker:
         self.channel.send("where", **self._lookout.tell())
 
     def _send_display(self, data: MimeBundle, metadata: MimeBundle, /, **more: JsonValue) -> None:
+        if self._alone:
+            print(data.get("text/plain", ""))
+            return
         if self.pod is None:
             output.flush()
             try:
@@ -255,10 +308,12 @@ class Worker:
 
     def _finish(self, reporter: Reporter) -> None:
         """Do what a normal end of the interpreter does, while errors can still be told."""
-        for thread in threading.enumerate():
-            if not thread.daemon and thread is not threading.main_thread():
-                thread.join()
         reporter.flush()
+        self._timing.end()
+        if self._meter is not None:
+            self._meter.end()
+        if self._sampler is not None:
+            self._sampler.flush()
         if self._status is not None:
             self._status.close()
         if self._held is None:
@@ -295,6 +350,12 @@ class Worker:
             with contextlib.suppress(Exception):  # a full disk, or a stream that the cell closed
                 print(record["traceback"], file=sys.stderr)
             output.flush()
+            self._timing.end()
+            if self._meter is not None:
+                self._meter.end()
+            if self._sampler is not None:
+                self._sampler.look_at(error)
+                self._sampler.flush()
             self.channel.send("error", time=time.time(), **record)
             summary = f"{record['type']}: {record['message']}".splitlines()[0][:500]
             # When ranks are late nobody is there to hear it.

@@ -9,6 +9,7 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from typing import Any, NoReturn
 
 _FLUSH_INTERVAL = 0.02  # seconds; what a killed rank can lose of its last lines
@@ -100,12 +101,19 @@ def set_up(*, counted: bool = False) -> None:
     counted
         Count what is written, for :func:`written`.
     """
-    raw: list[io.FileIO]
     if counted:
         _counted.extend(_CountedFile(number) for number in (1, 2))
-        raw = [*_counted]
-    else:
-        raw = [io.FileIO(number, "w", closefd=False) for number in (1, 2)]
+    _open_streams(counted=counted)
+    # A crash in native code then leaves the line of the cell in the log.
+    faulthandler.enable(file=2, all_threads=False)
+    threading.Thread(target=_flush_often, name="jaxtrain-flush", daemon=True).start()
+    sys.addaudithook(_flush_before_children)
+    _flush_before_leaving()
+
+
+def _open_streams(*, counted: bool) -> None:
+    plain = [io.FileIO(number, "w", closefd=False) for number in (1, 2)]
+    raw: list[io.FileIO] = [*_counted] if counted else plain
     buffered = _CountedBuffer if counted else io.BufferedWriter
     sys.stdout = io.TextIOWrapper(
         buffered(raw[0], 1 << 16),
@@ -118,11 +126,30 @@ def set_up(*, counted: bool = False) -> None:
         errors="backslashreplace",
         line_buffering=True,
     )
-    # A crash in native code then leaves the line of the cell in the log.
-    faulthandler.enable(file=2, all_threads=False)
-    threading.Thread(target=_flush_often, name="jaxtrain-flush", daemon=True).start()
-    sys.addaudithook(_flush_before_children)
-    _flush_before_leaving()
+
+
+def open_again() -> None:
+    """Open ``sys.stdout`` and ``sys.stderr`` again, if a cell has closed one."""
+    if any(getattr(stream, "closed", True) for stream in (sys.stdout, sys.stderr)):
+        _open_streams(counted=bool(_counted))
+
+
+@contextlib.contextmanager
+def led_into(path: str) -> Iterator[None]:
+    """Lead all that is printed into a file for a while, by whatever prints."""
+    flush()
+    kept = [os.dup(number) for number in (1, 2)]
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    for number in (1, 2):
+        os.dup2(file, number)
+    os.close(file)
+    try:
+        yield
+    finally:
+        flush()
+        for number, file in zip((1, 2), kept, strict=True):
+            os.dup2(file, number)
+            os.close(file)
 
 
 def flush() -> None:

@@ -38,11 +38,17 @@ def descendants(*pids: int) -> list[int]:
     return found
 
 
-def end_descendants() -> None:
-    """Kill every descendant of this process and wait until they are gone, but not for ever."""
+def end_descendants(*spared: int) -> None:
+    """Kill every descendant of this process and wait until they are gone, but not for ever.
+
+    Parameters
+    ----------
+    spared
+        Descendants that live on, with those below them.
+    """
     deadline = time.monotonic() + timeouts.KILL.seconds
     while time.monotonic() < deadline:
-        found = descendants(os.getpid())
+        found = set(descendants(os.getpid())) - {*spared, *descendants(*spared)}
         if not found:
             break
         for pid in found:

@@ -1,21 +1,25 @@
 """How the ranks of a job find each other, and how they learn that one of them failed.
 
-Everything that touches private parts of jax is in this module.
+Everything that touches private parts of jax is in this module, save for the compile cache.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
+import inspect
 import json
 import math
 import os
+import re
 import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+import weakref
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 from jupyter_jax_trainer.datatypes import JsonValue
 from jupyter_jax_trainer.messages import worker as say
@@ -31,7 +35,13 @@ _SHORT, _LONG = 0.005, 0.1  # seconds between looks for the coordinator
 _ROUND = 86_400_000  # milliseconds between two calls of the store while no rank has failed
 _PROXIES = ("grpc_proxy", "http_proxy", "https_proxy")
 _FIRST_ERROR = "jaxtrain/first_error"
+_NOTICE = "jaxtrain/notice"
+_COLLECTIVE = re.compile(
+    r"\b(?:all-reduce|all-gather|all-to-all|reduce-scatter|collective-\w+|ragged-\S+|send|recv)"
+    r"(?:-start)?\("
+)
 _FINISHED = "jaxtrain/finished"
+Shared = TypeVar("Shared")
 
 
 class PortTaken(WorkerError):  # noqa: N818
@@ -57,6 +67,19 @@ def import_jax() -> None:
         gc.freeze()
         if searches:
             gc.enable()
+
+
+def devices_in_use() -> list[Any]:
+    """Return the devices of this process; none before somebody has asked jax for them.
+
+    To ask for them starts jax's backends, which the cell may want to do itself, or never.
+    """
+    bridge = sys.modules.get("jax._src.xla_bridge")
+    if bridge is None or getattr(bridge, "_default_backend", None) is None:
+        return []
+    import jax
+
+    return list(jax.local_devices())
 
 
 def configure(settings: Mapping[str, JsonValue]) -> None:
@@ -123,9 +146,26 @@ def join(
             coordinator_bind_address=address if address.startswith("127.") else None,
             initialization_timeout=int(timeout) + _MARGIN,
             shutdown_timeout_seconds=math.ceil(timeouts.FINISH.seconds),
+            **_heartbeat(channel),
         )
     late.cancel()
     _accept_second_initialize(rank)
+
+
+def _heartbeat(channel: Channel) -> dict[str, int]:
+    """Return how long a rank may be silent, where somebody watches over the processes.
+
+    By its own bound jax would abort them all when a laptop has slept for longer.
+    """
+    import jax
+
+    name = "heartbeat_timeout_seconds"
+    if (
+        not channel.supervised
+        or name not in inspect.signature(jax.distributed.initialize).parameters
+    ):
+        return {}
+    return {name: math.ceil(timeouts.HEARTBEAT.seconds)}
 
 
 @contextlib.contextmanager
@@ -158,6 +198,8 @@ def _address(rank: int, timeout: float, channel: Channel) -> tuple[str, str]:
         if rank == 0:
             given = f"127.0.0.1:{_port()}"
             channel.send("coordinator", address=given)
+        elif not channel.supervised:
+            raise RuntimeError(say.NO_COORDINATOR_ADDRESS())
         else:
             given = str(channel.receive()["address"])
         os.environ["JAX_COORDINATOR_ADDRESS"] = given
@@ -280,6 +322,17 @@ def watch_errors(rank: int, stop: Callable[[int, str, int], None]) -> None:
     stop
         Gets the rank that failed first, a line about it, and its exit code.
     """
+
+    def take(text: str) -> None:
+        first = json.loads(text)
+        if first["rank"] != rank:
+            stop(first["rank"], first["summary"], first["status"])
+
+    _watch(_FIRST_ERROR, take, "jaxtrain-first-error")
+
+
+def _watch(key: str, take: Callable[[str], None], name: str) -> None:
+    """Call `take` from a thread with what some rank puts under a key, as soon as it does."""
     client = _client()
     if client is None:
         return
@@ -287,17 +340,26 @@ def watch_errors(rank: int, stop: Callable[[int, str, int], None]) -> None:
     def wait() -> None:
         while True:
             try:
-                text = client.blocking_key_value_get(_FIRST_ERROR, _ROUND)
+                text = client.blocking_key_value_get(key, _ROUND)
             except Exception as error:
                 if "DEADLINE_EXCEEDED" in str(error):
                     continue
                 return  # the service is gone: whoever took it down reports that
-            first = json.loads(text)
-            if first["rank"] != rank:
-                stop(first["rank"], first["summary"], first["status"])
+            take(text)
             return
 
-    threading.Thread(target=wait, name="jaxtrain-first-error", daemon=True).start()
+    threading.Thread(target=wait, name=name, daemon=True).start()
+
+
+def give_notice() -> None:
+    """Tell all ranks that a pod is about to end."""
+    with contextlib.suppress(Exception):  # another rank has done so
+        _client().key_value_set(_NOTICE, "given")
+
+
+def watch_notice(take: Callable[[], None]) -> None:
+    """Call `take` from a thread as soon as a rank has given notice."""
+    _watch(_NOTICE, lambda _: take(), "jaxtrain-notice")
 
 
 def finish() -> None:
@@ -366,6 +428,173 @@ def read(key: str, rank: int) -> str | None:
         return None
     patience = _milliseconds(timeouts.FINISH)
     return str(client.blocking_key_value_get(f"jaxtrain/{key}/{rank}", patience))
+
+
+def share(key: str, rank: int, nodes: int, value: Shared) -> list[Shared]:
+    """Return what each rank says under a key, this one included; all ranks have to say something.
+
+    Parameters
+    ----------
+    value
+        What this rank says; JSON.
+    """
+    if nodes == 1:
+        return [value]
+    exchange(key, rank, json.dumps(value))
+    return [json.loads(read(key, one) or "null") for one in range(nodes)]
+
+
+def forget(scope: str) -> None:
+    """Delete what the ranks have exchanged under keys that begin with a scope (``cell-7/``)."""
+    client = _client()
+    if client is not None:
+        client.key_value_delete(f"jaxtrain/{scope}")
+
+
+def settle(broken: list[weakref.ref[Any]]) -> None:
+    """Wait until all that was dispatched has finished, so that its errors are told here.
+
+    Parameters
+    ----------
+    broken
+        Arrays whose errors were told before; those that are told now are added.
+
+    Raises
+    ------
+    Exception
+        The first error of what was dispatched.
+    """
+    import jax
+
+    known = [found for one in broken if (found := one()) is not None]
+    first: Exception | None = None
+    for array in jax.live_arrays():
+        if array.is_deleted() or any(array is one for one in known):
+            continue
+        try:
+            array.block_until_ready()
+        except Exception as error:
+            first = first or error
+            broken.append(weakref.ref(array))
+    broken[:] = [one for one in broken if one() is not None]
+    jax.effects_barrier()
+    if first is not None:
+        raise first
+
+
+class OthersNeeded(WorkerError):  # noqa: N818
+    """What a cell does on some ranks needs those that it leaves out."""
+
+
+@contextlib.contextmanager
+def alone(chosen: Sequence[int], nodes: int) -> Iterator[None]:
+    """Refuse programs that would wait for other ranks than these, in this process.
+
+    They are found before they are dispatched, so that nothing is out of step afterwards. Where this
+    jax is built otherwise, such a program waits.
+
+    Raises
+    ------
+    OthersNeeded
+        Out of the call of such a program.
+    """
+    try:
+        from jax._src import pjit
+        from jax._src.interpreters.pxla import ExecuteReplicated as Program
+        from jax._src.lib import _jax
+
+        caches = (pjit._cpp_pjit_cache_fun_only, pjit._cpp_pjit_cache_explicit_attributes)
+        call = Program.__call__
+    except (ImportError, AttributeError):
+        yield
+        return
+    if len(chosen) == nodes:
+        yield
+        return
+
+    def check(program: Any, *arguments: Any) -> Any:
+        if others := _others_of(program, chosen):
+            named = ", ".join(map(str, sorted(others)))
+            raise OthersNeeded(
+                say.NEEDS_RANKS(program=program.name, others=named)
+                if len(others) > 1
+                else say.NEEDS_RANK(program=program.name, other=named)
+            )
+        return call(program, *arguments)
+
+    def forget() -> None:
+        """Have the next call of each program come here, not straight to what was compiled."""
+        for cache in caches:
+            cache.clear()
+        getattr(_jax.PjitFunctionCache, "clear_all", lambda: None)()
+
+    forget()
+    Program.__call__ = check
+    try:
+        yield
+    finally:
+        Program.__call__ = call
+        forget()
+
+
+def _others_of(program: Any, chosen: Container[int]) -> set[int]:
+    """Return the ranks besides these that a compiled program communicates with."""
+    shardings = (*program.in_handler.in_shardings, *program.out_handler.out_shardings)
+    devices = {device for sharding in shardings for device in sharding.device_set}
+    others = {device.process_index for device in devices if device.process_index not in chosen}
+    if not others or any(device.platform == "tpu" for device in devices):
+        return others  # there all hosts of a slice have to launch it, whatever it does
+    modules = program.xla_executable.hlo_modules()
+    return others if any(_COLLECTIVE.search(one.to_string()) for one in modules) else set()
+
+
+def in_step(number: int) -> bool:
+    """Meet the other ranks in collectives that carry a number, and compare it.
+
+    What one rank has dispatched and another has not would meet a collective of its kind here, in
+    the place of the one that it waits for: that fails, gives other numbers, or never ends, which is
+    for others to notice.
+    """
+    import jax
+    import numpy as np
+    from jax.sharding import NamedSharding, PartitionSpec
+
+    try:
+        mesh, meet = _meeting()
+        own = np.full((jax.local_device_count(), 1), number & 0xFFFF, np.int32)
+        sharding = NamedSharding(mesh, PartitionSpec("ranks"))
+        equal = meet(jax.make_array_from_process_local_data(sharding, own))
+        return all(bool(np.asarray(shard.data).all()) for shard in equal.addressable_shards)
+    except Exception:
+        return False
+
+
+@functools.cache
+def _meeting() -> tuple[Any, Callable[[Any], Any]]:
+    """Return all devices as a mesh, and a function in which they meet in each kind of collective.
+
+    Kinds have places of their own in Gloo. There is no reduce-scatter among them: after one, each
+    all-reduce of Gloo takes ten times as long. The function says on each device whether all agree.
+    """
+    import jax
+    from jax import lax
+    from jax import numpy as jnp
+    from jax.sharding import Mesh, PartitionSpec
+
+    count, axis = jax.device_count(), "ranks"
+    mesh = Mesh(jax.devices(), (axis,))
+
+    def meet(own: Any) -> Any:
+        many = jnp.tile(own, (count, 1))
+        ring = [(one, (one + 1) % count) for one in range(count)]
+        agreed = lax.psum(own, axis) == count * own
+        agreed &= lax.pmax(own, axis) == own
+        agreed &= lax.ppermute(own, axis, ring) == own
+        agreed &= (lax.all_gather(own, axis) == own).all()
+        return agreed & (lax.all_to_all(many, axis, 0, 0) == own).all()
+
+    spec = PartitionSpec(axis)
+    return mesh, jax.jit(jax.shard_map(meet, mesh=mesh, in_specs=spec, out_specs=spec))
 
 
 def _milliseconds(timeout: timeouts.Timeout) -> int:

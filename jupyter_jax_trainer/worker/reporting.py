@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from jupyter_jax_trainer.worker.channel import Channel
 
 CHECKPOINTS_VARIABLE = "JAXTRAIN_CHECKPOINT_DIR"
+RESERVED = "jaxtrain/"  # names of metrics that begin so are those of resources
 SCRATCH_VARIABLE = "JAXTRAIN_SCRATCH"  # set in pods, where something can be written
 
 Also = Callable[[int, int | None, dict[str, float | int]], None]
@@ -53,6 +54,8 @@ def report(
     ------
     TypeError
         A metric is not a number, or a step is not a whole number.
+    ValueError
+        The name of a metric begins with ``jaxtrain/``, as those of resources do.
 
     Examples
     --------
@@ -81,6 +84,8 @@ def report(
 
 
 def _number(name: str, value: Any) -> float | int:
+    if isinstance(name, str) and name.startswith(RESERVED):
+        raise ValueError(say.RESERVED_NAME(name=name, reserved=RESERVED))
     if isinstance(value, bool | int):
         return int(value)
     try:
@@ -157,6 +162,11 @@ class Reporter:
         self._lock = threading.Lock()
         self._waiting: list[dict[str, Any]] = []
         self._step = -1
+        self._made = 0  # reports of this cell
+        self._held = False
+        self._stop_at: int | None = None
+        self._stop_on_nan = False
+        self._decided = threading.Condition()
         self._wake = threading.Event()
         threading.Thread(target=self._send_later, name="jaxtrain-report", daemon=True).start()
 
@@ -165,8 +175,37 @@ class Reporter:
         global _reporter
         _reporter = self
 
+    def stop_on_nan(self, on: bool) -> None:
+        """Have a report raise whose metrics are not all finite, or not."""
+        self._stop_on_nan = on
+
+    def begin(self) -> None:
+        """Count steps from the start again: another cell begins."""
+        with self._lock, self._decided:
+            self._step = -1
+            self._made, self._held, self._stop_at = 0, False, None
+            self._decided.notify_all()
+
+    def hold(self) -> int:
+        """Let the next report wait for `stop_at`; give how many were made."""
+        with self._decided:
+            self._held = True
+            return self._made
+
+    def stop_at(self, number: int) -> None:
+        """Have the report of this number raise `KeyboardInterrupt`; those before it go on."""
+        with self._decided:
+            self._held, self._stop_at = False, number
+            self._decided.notify_all()
+
     def add(self, step: int | None, total: int | None, values: dict[str, float | int]) -> None:
-        """Add one report with the time of now."""
+        """Add one report with the time of now.
+
+        Raises
+        ------
+        NotFiniteError
+            A metric is not finite, and that is to end the job.
+        """
         with self._lock:
             self._step = self._step + 1 if step is None else int(step)
             # JSON has no NaN: a diverged loss travels as its name.
@@ -181,6 +220,23 @@ class Reporter:
             self.flush()
         else:
             self._wake.set()
+        with self._decided:
+            self._made += 1
+            while self._held:
+                self._decided.wait()
+            if self._stop_at is not None and self._made >= self._stop_at:
+                raise KeyboardInterrupt
+        if self._stop_on_nan:
+            self._stop_if_not_finite(values)
+
+    def _stop_if_not_finite(self, values: Mapping[str, float | int]) -> None:
+        from jupyter_jax_trainer.worker.exceptions import NotFiniteError
+
+        for name, value in values.items():
+            if not math.isfinite(value):
+                self.flush()
+                shown = "NaN" if math.isnan(value) else "Inf" if value > 0 else "-Inf"
+                raise NotFiniteError(say.NOT_FINITE(metric=name, value=shown, step=self._step))
 
     def flush(self) -> None:
         """Send what waits."""

@@ -225,6 +225,7 @@ def collect(
     rank: int,
     nodes: int,
     target: Path | io.FileIO | None,
+    scope: str = "",
 ) -> list[ResultInfo]:
     """Gather variables over all ranks and write them on rank 0.
 
@@ -239,9 +240,11 @@ def collect(
     namespace
         The cell's namespace.
     rank, nodes
-        This process, of how many.
+        This process, of how many; one where the others do not take part.
     target
         Where rank 0 writes the archive: a path, or an open file.
+    scope
+        Where the ranks put what they tell each other, if they do this more than once.
 
     Returns
     -------
@@ -250,9 +253,11 @@ def collect(
         had.
     """
     picked = _Picked.pick(names, namespace)
-    difference = _compare(picked.outline(), rank, nodes)
+    difference = _compare(picked.outline(), rank, nodes, scope)
     if difference:
         picked.drop_spread(difference)
+    elif nodes == 1 and any(not part.array.is_fully_replicated for part in picked.plain.spread):
+        picked.drop_spread(say.GATHERED_BY_ALL())
     for part in picked.plain.spread:
         picked.plain.fill(part, _gather(part.array))
     table = list(picked.table.values())
@@ -289,7 +294,7 @@ def _write(picked: _Picked, table: list[ResultInfo], target: Path | io.FileIO) -
         write_archive_to(target, members, buffers, manifest)
 
 
-def _compare(outline: list[str], rank: int, nodes: int) -> str | None:
+def _compare(outline: list[str], rank: int, nodes: int, scope: str) -> str | None:
     """Compare the lists of sharded arrays of all ranks; give the difference in words, or None.
 
     Rank 0 decides for all, since ranks that decide differently would wait for each other. A rank
@@ -299,15 +304,15 @@ def _compare(outline: list[str], rank: int, nodes: int) -> str | None:
         return None
     digest = hashlib.sha256(json.dumps(outline).encode()).hexdigest()
     if rank != 0:
-        rendezvous.exchange("outline", rank, digest)
-        verdict = rendezvous.read("verdict", 0) if outline else _EQUAL
+        rendezvous.exchange(f"{scope}outline", rank, digest)
+        verdict = rendezvous.read(f"{scope}verdict", 0) if outline else _EQUAL
     else:
         verdict = _EQUAL if outline else say.ONLY_ON_OTHERS()
         for other in range(1, nodes) if outline else ():
-            if rendezvous.read("outline", other) != digest:
+            if rendezvous.read(f"{scope}outline", other) != digest:
                 verdict = say.DIFFERENT_ARRAYS(rank=other)
                 break
-        rendezvous.exchange("verdict", 0, verdict)
+        rendezvous.exchange(f"{scope}verdict", 0, verdict)
     return None if verdict in (_EQUAL, None) else verdict
 
 

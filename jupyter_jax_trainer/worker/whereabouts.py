@@ -13,6 +13,7 @@ from types import FrameType
 
 from jupyter_jax_trainer.worker import timeouts
 from jupyter_jax_trainer.worker.records import Position
+from jupyter_jax_trainer.worker.standstill import Effort, waits_for_others
 
 _INTERVAL = 1.0  # seconds between looks at the main thread
 _PATHS = sysconfig.get_paths()
@@ -25,9 +26,16 @@ _LIBRARIES = (
 
 
 class Lookout:
-    """Looks once a second where the main thread is, so that it can be said for how long."""
+    """Looks once a second where the main thread is, so that it can be said for how long.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    compiles
+        Gives the name of the function that the main thread compiles.
+    """
+
+    def __init__(self, compiles: Callable[[], str | None] = lambda: None) -> None:
+        self._compiles = compiles
         self._cell_file = ""
         self._labels: Mapping[str, str] = {}
         self._on_stuck: Callable[[], None] | None = None
@@ -35,6 +43,7 @@ class Lookout:
         self._lock = threading.Lock()
         self._place: list[tuple[str, int]] = []
         self._since = time.monotonic()
+        self._effort = Effort()
 
     def start(
         self,
@@ -54,8 +63,13 @@ class Lookout:
             Called when the main thread has been in one place for a while, and again after each
             such while that it stays there. For a rank that can't be asked.
         """
-        self._cell_file, self._labels, self._on_stuck = cell_file, labels, on_stuck
+        self.look_for(cell_file, labels)
+        self._on_stuck = on_stuck
         threading.Thread(target=self._run, name="jaxtrain-lookout", daemon=True).start()
+
+    def look_for(self, cell_file: str, labels: Mapping[str, str]) -> None:
+        """Take another cell for the one that runs."""
+        self._cell_file, self._labels = cell_file, labels
 
     def moved(self, *_report: object) -> None:
         """Take note that the main thread gets on, though it comes back to the same line."""
@@ -78,7 +92,15 @@ class Lookout:
             "doing": doing,
             "frame": self._describe(own) if own is not None and outside else None,
             "seconds": time.monotonic() - self._since,
+            "waits": waits_for_others(frames[0] if frames else None, self._effort.is_idle()),
+            "compiles": self._compiles(),
         }
+
+    def place(self) -> tuple[str, int | None]:
+        """Return the label of the cell, and the line that the main thread is at."""
+        frames = _outwards(sys._current_frames().get(self._main))
+        lines = (one.f_lineno for one in frames if one.f_code.co_filename == self._cell_file)
+        return self._labels.get(self._cell_file, "Cell"), next(lines, None)
 
     def _run(self) -> None:
         told = time.monotonic()

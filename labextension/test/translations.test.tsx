@@ -18,7 +18,7 @@ import { logs } from '../src/lab/logs';
 import { runtimes } from '../src/lab/runtimes';
 import { status } from '../src/lab/status';
 import { FakeLab } from './fakes/lab';
-import { ended, fakeHost, NOW, row } from './fakes/make';
+import { cell, ended, fakeHost, NOW, row, session } from './fakes/make';
 import { place } from './fakes/picker';
 import { FakePlot } from './fakes/plot';
 import { FakeSocket } from './fakes/socket';
@@ -73,6 +73,15 @@ describe('the list of jobs', () => {
     panel.show(...STATES.map(full));
     expect(unmarked(panel.root)).toEqual([]);
     panel.type('nothing is like that');
+    expect(unmarked(panel.root)).toEqual([]);
+  });
+
+  it('with a session and its cells', () => {
+    const cells = [...STATES.entries()].map(([number, state]) =>
+      greek({ ...full(state), key: `c-${number}`, cell_of: { key: 'lab', uid: 'uid-lab' } })
+    );
+    panel.show(greek(session()), ...cells);
+    expect(panel.rowsShown().length).toBe(1 + 5 + 1);
     expect(unmarked(panel.root)).toEqual([]);
   });
 
@@ -163,6 +172,24 @@ describe('a job', () => {
     vi.unstubAllGlobals();
   });
 
+  it('that is a session, or a cell of one', () => {
+    const value = { kind: 'array', type: 'float32[2]', size: 8, sharding: 'P', device_size: 8 };
+    const variables = [false, true].map(deleted => {
+      return greek({ name: `v-${deleted}`, cell: 1, ...value, deleted, ranks: [0] });
+    });
+    const has = { waiting: [], variables, restarts: 1, lost: [greek('w')], saved: null };
+    jobview.show(greek({ row: session() }), {
+      ranks: [greek({ rank: 0, state: 'Running', exit: null })]
+    });
+    jobview.show(greek({ row: session(), session: has }));
+    expect(jobview.all('[data-section=variables] td').length).toBeGreaterThan(9);
+    expect(unmarked(jobview.root)).toEqual([]);
+    jobview.say({ kind: 'jobs', all: true, rows: [greek(cell(1))] }, 1);
+    expect(unmarked(jobview.root)).toEqual([]);
+    jobview.show(greek({ row: cell(1), session: null }));
+    expect(unmarked(jobview.root)).toEqual([]);
+  });
+
   it('that is gone', () => {
     jobview.say(greek({ kind: 'error', message: 'There is no such job.', hint: null }));
     expect(unmarked(jobview.root)).toEqual([]);
@@ -219,6 +246,15 @@ describe('the picker', () => {
     expect(unmarked(picker.root)).toEqual([]);
   });
 
+  it('with a session', async () => {
+    await picker.show(`%%jaxtrain --session=${greek('lab')}`, ({ jobs }) => {
+      jobs.rows = [greek(session())];
+    });
+    for (const part of ['.jaxtrain-session-note', 'optgroup', '.jaxtrain-ask']) {
+      expect(unmarked(picker.find(part))).toEqual([]);
+    }
+  });
+
   it('with no cluster, and no runtime', async () => {
     await opened('%%jaxtrain', ({ server }) => {
       server.runtimes = [];
@@ -259,6 +295,17 @@ describe('the output of a cell', () => {
     expect(root.querySelector('.jaxtrain-state')).not.toBeNull();
     expect(unmarked(root)).toEqual([]);
   });
+});
+
+it('the output of a cell of a session', () => {
+  const root = document.createElement('div');
+  const host = { trans: trans.english, act: vi.fn(), copy: vi.fn(), open: vi.fn() };
+  void act(() =>
+    render(<JobCard summary={summary(greek(cell(1)), { sent: '' })} host={host} />, root)
+  );
+  expect(root.querySelector('.jaxtrain-link')).not.toBeNull();
+  expect(unmarked(root)).toEqual([]);
+  void act(() => render(null, root));
 });
 
 it('the commands, panels and notes of JupyterLab', async () => {

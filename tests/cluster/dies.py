@@ -63,7 +63,8 @@ def submit(line: str, number: int) -> None:
         return answer(connection)
 
     http.client.HTTPConnection.getresponse = wait_for_answer
-    launch.has_follower = lambda cluster: False  # so that each has the same steps
+    # So that each has the same steps; a follower without the lock leaves at once.
+    launch.has_follower, launch._take = lambda cluster: False, lambda lock: True
     counting = False
     sys.addaudithook(look)
     spec = parse_cell_line(f"{name} {line}")

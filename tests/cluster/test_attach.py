@@ -8,7 +8,7 @@ import sys
 
 import pytest
 import yaml
-from harness import eventually, text, wait_for_text
+from harness import eventually, text, wait_for, wait_for_text
 
 from cluster.faults import LONG_S
 from cluster.jobs import stop_followers, submit
@@ -17,9 +17,10 @@ from jupyter_jax_trainer.backends.kubernetes.follow.attach import attach
 from jupyter_jax_trainer.errors import BackendError, JobNotFound
 from jupyter_jax_trainer.jobdir import layout
 from jupyter_jax_trainer.jobdir.job import Job
+from jupyter_jax_trainer.messages import channel as say
 from jupyter_jax_trainer.trust import policy, signing
 from jupyter_jax_trainer.trust.policy import Trust
-from jupyter_jax_trainer.views.follow import _Source
+from jupyter_jax_trainer.views.source import Source
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 CELL = """
@@ -75,6 +76,41 @@ def test_running_and_ended_jobs_are_rebuilt(place, namespace, elsewhere, tmp_pat
         assert attach(original.name, None, namespace.name).path == job.directory, "once only"
     with pytest.raises(JobNotFound, match="no TrainJob nothere in namespace"):
         attach("nothere", None, namespace.name)
+
+
+BLOCKED = """
+import time, jax
+from jax.experimental import multihost_utils
+if jax.process_index() == 1:
+    time.sleep(600)
+multihost_utils.sync_global_devices("end")
+"""
+
+
+def test_another_store_of_mine_takes_the_channel_over(
+    place, namespace, elsewhere, tmp_path, monkeypatch
+):
+    """Until then the ranks answer to the store that submitted the job, and afterwards not to it."""
+    first, home = submit(BLOCKED, place, "-n 2"), os.environ["JAXTRAIN_HOME"]
+    wait_for(first, "Running")
+    eventually(lambda: [one.line for one in first.where()] == [7, 6], LONG_S)
+    signing.export_keys(tmp_path / "key")
+    elsewhere()
+    signing.import_keys(tmp_path / "key")
+    second = Job(attach(first.name, None, namespace.name))
+    wait_for(second, "Running")
+
+    def reasons(job):
+        return [one.unasked for one in job.where()]
+
+    elsewhere_asked = say.ASKED_ELSEWHERE(job=second.name)
+    eventually(lambda: reasons(second) == [elsewhere_asked] * 2, LONG_S)
+    second.take_over()
+    eventually(lambda: [one.line for one in second.where() if one.answered] == [7, 6], LONG_S)
+    monkeypatch.setenv("JAXTRAIN_HOME", home)
+    taken = say.TAKEN_OVER(job=first.name)
+    eventually(lambda: reasons(first) == [taken] * 2, LONG_S)
+    first.cancel()
 
 
 SHOWS = """
@@ -144,7 +180,7 @@ def test_a_job_of_another_store_is_somebody_elses_until_its_key_is_here(
 
 def displayed(job):
     view = View()
-    _Source(job).pump(view, job.snapshot())
+    Source(job).pump(view, job.snapshot())
     return view.data
 
 

@@ -10,6 +10,7 @@ import threading
 import time
 from typing import Any
 
+import numpy as np
 import pytest
 from harness import eventually
 
@@ -83,6 +84,17 @@ def test_the_api_server_is_killed_while_a_log_is_read(place, cluster):
     counts(job, 4000)
 
 
+@pytest.mark.release  # unit/test_transfer cuts the line at each step; this is the real one
+def test_the_api_server_is_killed_while_data_is_sent(place, cluster):
+    data = np.random.default_rng(3).integers(0, 1000, 25_000_000)  # 200 MB
+    job = submit("total = int(data.sum())", place, "-n 2 -o total", {"data": data})
+    eventually(lambda: "sending" in (job.reason or ""), LONG_S)
+    with stopped("kube-apiserver", cluster):
+        time.sleep(3)
+    assert job.wait(LONG_S).result() == {"total": data.sum()}
+    assert job.restarts == 0
+
+
 def test_the_api_server_is_killed_while_a_job_is_submitted(place, namespace, monkeypatch):
     """Its answer is lost, too: the TrainJob is there, and is not made a second time."""
     request, timers = Client.request, []
@@ -110,6 +122,7 @@ def test_the_api_server_is_killed_while_a_job_is_submitted(place, namespace, mon
     assert max(begun(job)) == 1 and len(namespace.get("trainjobs")["items"]) == 1
 
 
+@pytest.mark.release
 def test_the_trainer_is_away_while_a_job_is_submitted(place, namespace, cluster, monkeypatch):
     """Its webhook has to agree: that is waited for, and told in the end. Nothing is left then."""
     found: list[Job] = []

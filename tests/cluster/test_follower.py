@@ -6,7 +6,6 @@ import json
 import shutil
 import subprocess
 import sys
-import time
 
 import pytest
 from harness import eventually, text
@@ -44,7 +43,9 @@ def test_a_directory_that_is_removed_by_hand_ends_the_job(place, namespace):
     assert (job.state, job.reason) == ("Cancelled", say_of_jobs.DIRECTORY_DELETED())
 
 
-def test_a_job_that_has_gone_while_nobody_followed_it(place, store, namespace):
+def test_a_job_that_has_gone_while_nobody_followed_it(place, store, namespace, tmp_path):
+    told = tmp_path / "told"
+    (store / "settings.toml").write_text(f"[on_end]\ncommand = 'cat >> {told}'")
     job = begin(place)
     stop_followers(store)
     # Its pods go some time later: on a cluster whose API was just killed, many seconds.
@@ -53,6 +54,10 @@ def test_a_job_that_has_gone_while_nobody_followed_it(place, store, namespace):
     end(job, 2 * PROMISED_S)
     assert (job.state, job.reason) == ("Cancelled", say.DELETED())
     assert text(job) == "begins"
+    eventually(lambda: any(one["kind"] == "on-end" for one in job.events()))
+    (line,) = told.read_text().splitlines()
+    assert json.loads(line)["reason"] == say.DELETED()
+    (store / "settings.toml").unlink()
 
 
 @pytest.mark.parametrize("part", ["spec", "uid", "plan", "state"])
@@ -93,20 +98,12 @@ def test_of_many_that_are_started_at_once_one_follows(place, store):
     assert len(followers(store)) == 1
 
 
-def test_a_follower_without_jobs_leaves(place, store):
+def test_a_follower_without_jobs_leaves(place, store, monkeypatch):
     job = run("print('begins')", place)
     stop_followers(store)
-    plan = job.manifest["plan"]
-    program = (
-        "import sys; from jupyter_jax_trainer.backends.kubernetes.follow import follower; "
-        "follower._IDLE = 0.5; follower.main(*sys.argv[1:])"
-    )
-    began = time.monotonic()
-    subprocess.run(
-        [sys.executable, "-c", program, plan["cluster"], plan["context"] or "", plan["namespace"]],
-        check=True,
-        timeout=LONG_S,
-    )
-    assert time.monotonic() - began > 0.5 and not followers(store)
+    monkeypatch.setenv("JAXTRAIN_FOLLOWER_IDLE", "0.5")
+    launch.start_follower(job.manifest["plan"])
+    assert launch.has_follower(job.manifest["plan"]["cluster"])
+    eventually(lambda: not launch.has_follower(job.manifest["plan"]["cluster"]), LONG_S)
     assert job.state == "Succeeded"
-    assert not launch.has_follower(plan["cluster"])  # to ask for an ended job starts none
+    assert not followers(store)  # to ask for an ended job starts none

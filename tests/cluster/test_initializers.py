@@ -120,6 +120,7 @@ def test_a_runtime_with_other_initializers_is_refused(place, examples):
     assert raised.value.hint == say.ADD_OR_CHOOSE(options="--dataset", names="jax-with-model")
 
 
+@pytest.mark.release
 def test_an_initializer_that_fails_is_not_run_again_unseen(place, namespace, cluster, shared):
     """A runtime that starts failed Jobs again would train while nobody looks."""
     install(namespace, cluster, shared, LACKS, again=50)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from harness import eventually, text, wait_for
 
-from cluster.jobs import PATIENCE, SLIM, fails, run, submit
+from cluster.jobs import PATIENCE, SLIM, fails, failure_of, run, submit
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
@@ -71,21 +71,29 @@ def test_a_rank_that_stands_still_says_where_it_is(place):
     job.cancel()
 
 
-def test_ranks_say_where_they_are_when_they_are_asked(place):
+def test_ranks_say_where_they_are_when_they_are_asked_and_a_hang_ends_the_job(place):
     """Through process 1 of the pod of rank 0, at once; not when they have stood still for long."""
     job = submit(
         "import time, jax\nfrom jax.experimental import multihost_utils\n"
         "if jax.process_index() == 1:\n    time.sleep(600)\n"
         "multihost_utils.sync_global_devices('end')",
         place,
-        "-n 2",
+        "-n 2 --hang-timeout 8s",
     )
     wait_for(job, "Running")
     eventually(lambda: [one.line for one in job.where()] == [6, 5], PATIENCE)
+    profile = job.profile(0.2)  # asked for on the same way
+    assert [one["problem"] for one in profile.ranks] == [None, None]
+    assert {len(one["files"]) for one in profile.ranks} == {3}
     waits, sleeps = job.where()
     assert waits.call == "sync_global_devices" and sleeps.call is None
-    assert all(one.answered and one.memory and one.process == "sleeping" for one in (waits, sleeps))
-    job.cancel()
+    assert all(one.answered and one.memory for one in (waits, sleeps))
+    # Who waits for others may look now and then whether they have come.
+    assert sleeps.process == "sleeping" and waits.process in ("sleeping", "running")
+    failure = failure_of(job)
+    assert failure.kind == "hang"
+    assert "rank 1 is at cell line 5" in failure.message and "(cell line 6)" in failure.message
+    assert all(rank.get("spent") for rank in job.snapshot()["ranks"])
 
 
 def test_a_cell_displays_by_ipython_where_the_image_has_none(place):

@@ -116,12 +116,13 @@ def test_a_notebook_runs_with_nothing_changed_but_that_option(desk, path):
     resources = {"metadata": {"path": str(desk.cwd)}}
     client = NotebookClient(notebook, timeout=120, kernel_name="python3", resources=resources)
     client.execute()  # raises with the cell and its traceback; the notebooks assert their outcome
-    jobs = [path.name for path in set(desk.home.glob("jobs/*")) - before]
-    assert [desk.state(job) for job in jobs] == ["Succeeded"] * len(cells)
+    jobs = {path.name for path in set(desk.home.glob("jobs/*")) - before}
+    assert [desk.state(job) for job in jobs - {"lab"}] == ["Succeeded"] * len(cells)
+    assert "lab" not in jobs or desk.state("lab") == "Cancelled"  # the session, at its end
     for output in (output for cell in cells for output in cell.outputs):
         data = output.get("data", {})
         if "text/html" in data and not data["text/plain"].startswith("<Job "):
-            assert ": Succeeded · 2 nodes" in data["text/plain"]
+            assert ": Succeeded · " in data["text/plain"]
 
 
 def test_run_all_stops_at_a_failed_job(desk):

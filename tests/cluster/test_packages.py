@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import importlib
+import subprocess
 import sys
 from pathlib import Path
 
@@ -12,8 +13,10 @@ import pytest
 from harness import text
 
 from cluster import made_runtimes
+from cluster.faults import PARTS, require_own
 from cluster.jobs import SLIM, fails, run
 from jupyter_jax_trainer.errors import CaptureError
+from jupyter_jax_trainer.worker.pod.parcel import AWAITED_VARIABLE, WITHOUT_PACKAGES
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
@@ -88,6 +91,51 @@ def test_an_image_of_which_nothing_is_known_gets_what_it_lacks(place, site, clus
     _, failure = fails("import tree", place, line)
     assert failure.error is not None and "leaf 1.5" in failure.error["message"]
     assert "--package leaf==1.5" in str(failure.hint)
+
+
+def node_images(*words: str) -> str:
+    """Run a command on the images that the node of our own cluster has."""
+    code = "import sys, space, up; print(space.inside(*up.IMAGES, *sys.argv[1:]))"
+    asked = [sys.executable, "-c", code, *words]
+    return subprocess.check_output(asked, cwd=PARTS.parent, text=True)
+
+
+@pytest.fixture
+def by_digest(cluster):
+    """Name the slim image by its digest, as a registry would; what has that name is known again."""
+    require_own(cluster)
+    image = f"{made_runtimes.image(cluster)}-slim"
+    listed = node_images("list").splitlines()
+    name, _, digest, *_ = next(line for line in listed if line.split()[0].endswith(image)).split()
+    found = f"{name.rpartition(':')[0]}@{digest}"
+    node_images("tag", "--force", name, found)
+    yield found
+    node_images("remove", found)
+
+
+def test_what_an_image_has_is_known_once_a_rank_of_it_has_said_so(place, site, by_digest):
+    line = f"--runtime jax-distributed --image {by_digest}"
+    sent = []
+    for _ in range(2):
+        job = run("import optax, leaf; print(leaf.word)", place, line)
+        sent.append({one["name"] for one in job.sent})
+        assert text(job).splitlines()[-1] == "leaf"
+    assert {"optax", "leaf"} <= sent[0] and sent[1] == {"leaf"}
+    assert text(job) == "leaf", "nothing had to be chosen there"
+
+
+def test_what_one_job_was_sent_is_on_the_volume_for_the_next(place, site, namespace, shared):
+    line = f"-n 2 --volume {shared.claim}:{shared.path}"
+
+    def awaited(number: int) -> list[str]:
+        job = run("import leaf; print(leaf.word)", place, line)
+        assert text(job).splitlines() == ["leaf"] * 2, number
+        env = namespace.get("trainjob", job.name)["spec"]["trainer"]["env"]
+        return [one["value"] for one in env if one["name"] == AWAITED_VARIABLE]
+
+    assert awaited(1) == []
+    (said,) = awaited(2)
+    assert said.endswith(WITHOUT_PACKAGES)
 
 
 def test_without_them_it_fails_with_what_to_do(place, site):

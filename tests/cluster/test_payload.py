@@ -32,14 +32,14 @@ def secrets(namespace, job):
 
 
 @pytest.mark.parametrize(
-    ("size", "several"), [(600_000, False), (7_800_000, True)], ids=["environment", "volume"]
+    ("size", "several"), [(550_000, False), (7_800_000, True)], ids=["environment", "volume"]
 )
 def test_a_bundle_travels_in_secrets(place, namespace, size, several):
     data = noise(size)
     job = run(SUM, place, "-o total", {"data": data, "__name__": "__main__"})
     assert job.result("total") == int(data.astype(np.int64).sum())
     found = secrets(namespace, job)
-    assert len(found) == (9 if several else 1)
+    assert (len(found) > 1) == several
     trainjob = namespace.get("trainjob", job.name)
     assert ("runtimePatches" in trainjob["spec"]) == several
     owners = {o["uid"] for item in found.values() for o in item["metadata"]["ownerReferences"]}

@@ -45,7 +45,9 @@ def test_the_platform_guide(cluster, namespace, home, tmp_path):
         cluster("delete", "clusterrole", WIDE, "--ignore-not-found")
         cluster("delete", "clusterrolebinding", f"{WIDE}-{name}", "--ignore-not-found")
         admin("jaxtrain runtimes install")
-    up, installed, bound, asdora, restarts, runtimes, with_volume, gpu, cleaned = said
+    up, installed, bound, asdora, restarts, runtimes, with_volume, gpu, private, cleaned, gone = (
+        said
+    )
     assert not cleaned  # nothing here is as old
     assert up.count("condition met") >= 1
     assert (
@@ -64,6 +66,9 @@ def test_the_platform_guide(cluster, namespace, home, tmp_path):
     assert "TrainingRuntime jax-gpu: created, " in runtimes
     assert f"TrainingRuntime jax-cpu: created, {registry}/" in with_volume
     assert f"ClusterTrainingRuntime jax-gpu: unchanged, {registry}/jupyter-jax-trainer-cuda:" in gpu
+    assert "secret/registry created" in private and "serviceaccount/default patched" in private
+    assert 'runtime.trainer.kubeflow.org "jax-cpu" deleted' in gone
+    assert f'"jupyter-jax-trainer-{name}" deleted' in gone
     image = (
         "{.spec.template.spec.replicatedJobs[0].template.spec.template.spec.containers[0].image}"
     )

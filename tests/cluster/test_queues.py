@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 import subprocess
 import sys
 import time
@@ -19,14 +21,16 @@ from cluster import people, turns
 from cluster.faults import LONG_S, STEPS, begun, require_own, says, stepped
 from cluster.jobs import CAUSES, submit
 from cluster.kubernetes_cluster import Cluster, Namespace
+from cluster.made_runtimes import Shared
 from cluster.pages import Terminal, blocks
+from jupyter_jax_trainer import api
 from jupyter_jax_trainer.backends.kubernetes import connection
 from jupyter_jax_trainer.backends.kubernetes.api import rights
 from jupyter_jax_trainer.backends.kubernetes.submit import quota
 from jupyter_jax_trainer.commands import Context, run_command
 from jupyter_jax_trainer.doctor import report
 from jupyter_jax_trainer.doctor.finding import WARN
-from jupyter_jax_trainer.errors import CaptureError, UsageError
+from jupyter_jax_trainer.errors import BackendError, CaptureError, UsageError
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.messages import cluster as say_of_cluster
 from jupyter_jax_trainer.messages import submit as say
@@ -150,6 +154,21 @@ def runs(job: Job, times: int = 1) -> None:
 def succeeds(job: Job) -> None:
     job.wait(LONG_S)
     assert job.state == "Succeeded"
+
+
+def install_runtime(namespace: Namespace, shared: Shared) -> None:
+    """Install a runtime with a volume: this Kueue would drop one of the job's own."""
+    line = (
+        f"runtimes install --namespace {namespace.name} --device cpu --volume {shared.claim}:/data"
+    )
+
+    def done() -> bool:
+        with contextlib.suppress(BackendError):  # Trainer's webhook may be about to start again
+            run_command(line.split(), Context(print=lambda text: None))
+            return True
+        return False
+
+    eventually(done, LONG_S)
 
 
 # -- before anything starts -----------------------------------------------------------------------
@@ -280,12 +299,9 @@ def test_a_preempted_job_says_so_and_goes_on_later(queued, namespace):
     assert text(low, 0).count("ends") == 1
 
 
+@pytest.mark.release
 def test_a_preempted_job_goes_on_from_its_last_checkpoint(queued, place, namespace, shared):
-    """The volume comes from the runtime: this Kueue would drop one of the job's own."""
-    install = (
-        f"runtimes install --namespace {namespace.name} --device cpu --volume {shared.claim}:/data"
-    )
-    run_command(install.split(), Context(print=lambda text: None))
+    install_runtime(namespace, shared)
     low = submit(STEPS, queued, f"low {HALF} -o begun,w")
     eventually(lambda: text(low).count("step 8") == 2 or not low.active, LONG_S)
     eventually(lambda: sum(line["step"] == 8 for line in low.metrics()) == 2)
@@ -298,6 +314,33 @@ def test_a_preempted_job_goes_on_from_its_last_checkpoint(queued, place, namespa
         assert text(low, rank).count("[jaxtrain: started again, pod low-") == 1
     told = [event["message"] for event in low.events() if event["kind"] == "restart"]
     assert told == ["resumed at step 7; it had reached 8 before"]
+
+
+@pytest.mark.release
+def test_a_preempted_session_saves_and_goes_on_with_that(queued, place, namespace, shared):
+    install_runtime(namespace, shared)
+    submit("import jax.numpy as jnp\nw, text = jnp.arange(3.0), 'lost'", queued, f"-s lab {HALF}")
+    busy = submit(
+        "import time\nfrom jupyter_jax_trainer import report\nstep = jnp.zeros((), int)\n"
+        "while True:\n    time.sleep(0.05)\n    step = step + 1\n    report(int(step))",
+        queued,
+        "-s lab",
+    )
+    behind = submit("print(w)", queued, "-s lab")
+    eventually(lambda: busy.steps or not busy.active, LONG_S)
+    urgent = submit("1", queued, f"urgent {HALF} --priority {namespace.name}-urgent")
+    eventually(lambda: not busy.active and not behind.active, LONG_S)
+    assert (busy.state, behind.state, behind.started) == ("Failed", "Cancelled", None)
+    assert "preempted" in busy.reason and "preempted" in behind.reason
+    succeeds(urgent)
+    after = submit("print(int(w.sum()), int(step), 'text' in globals())", queued, "-s lab")
+    succeeds(after)
+    made = {text(after, rank).strip() for rank in (0, 1)}
+    assert len(made) == 1 and re.fullmatch(r"3 [1-9]\d* False", made.pop())
+    told = " ".join(event["message"] for event in api.job("lab").events())
+    assert "saved before its pods end: step and w" in told
+    assert "goes on with step and w as saved at" in told and "Lost are text." in told
+    api.job("lab").cancel()
 
 
 def test_a_queued_job_whose_pod_is_killed_starts_again(queued, namespace):
@@ -347,7 +390,7 @@ def test_without_rights_for_kueue_a_job_waits_with_fewer_words(queued, namespace
             connection._clients.clear()
             job = submit("1", queued, f"large-{uuid.uuid4().hex[:4]} --cpu 4")
             words = says(job, "waits in the queue team", within=LONG_S)
-            assert "starts automatically" in words
+            assert CAUSES["queued"].hint in words
             lack = say_of_cluster.NO_QUEUE_REASON()
             eventually(lambda: any(lack in e["message"] for e in job.events()), LONG_S)
             with pytest.raises(UsageError) as refused:

@@ -90,6 +90,7 @@ def test_a_pod_that_is_killed_and_no_step_before_the_last_checkpoint_is_lost(
     eventually(lambda: not runtimes_left(namespace))
 
 
+@pytest.mark.release
 def test_a_pod_that_is_evicted_and_all_ranks_go_on_from_their_checkpoint(place, namespace, shared):
     job = submit(
         STEPS, place, f"-n 2 --max-restarts 2 --volume {shared.claim}:{shared.path} -o begun,w"
@@ -105,6 +106,7 @@ def test_a_pod_that_is_evicted_and_all_ranks_go_on_from_their_checkpoint(place, 
     resumed(job.wait(LONG_S), f"rank 1 {CAUSES['drained'].say({'node': node})}")
 
 
+@pytest.mark.release
 def test_a_pod_that_gives_way_to_a_more_urgent_one_and_all_ranks_go_on_when_there_is_room(
     place, namespace, cluster, shared, pretend
 ):

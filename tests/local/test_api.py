@@ -235,7 +235,7 @@ def test_a_timeout_says_where_the_ranks_are(home):
             multihost_utils.process_allgather(np.ones(2))
 
     with pytest.raises(
-        JobFailed, match="timeout of 10 s; rank 0 is in .*rank 1 has finished"
+        JobFailed, match="timeout of 10 s; rank 0 waits in a collective .*rank 1 has finished"
     ) as raised:
         jjt.train(uneven, nodes=2, timeout="10s").wait()
     assert "every collective" in str(raised.value)

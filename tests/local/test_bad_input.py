@@ -150,7 +150,7 @@ from jupyter_jax_trainer.errors import UsageError
 sys.stdin.readline()
 try:
     job = submit({cell!r}, line="same")
-    print("got", job.name)
+    print("got", job.name, flush=True)
     sys.stdin.readline()
     job.cancel()
 except UsageError as error:

@@ -180,6 +180,7 @@ def test_a_cell_that_does_not_let_itself_be_ended_is_cancelled(store):
     nothing_left(job)
 
 
+@pytest.mark.slow
 def test_a_cell_that_takes_longer_than_its_timeout_fails(store):
     job = submit(ENDLESS, line="-n 2 --timeout 2s")
     failure = wait_failed(job)

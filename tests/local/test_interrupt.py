@@ -103,6 +103,7 @@ def test_second_interrupt_cancels_and_leaves_no_process(kernel, tmp_path):
     assert all_gone(kernel)
 
 
+@pytest.mark.slow
 def test_two_interrupts_at_once_cancel(kernel, tmp_path):
     cell = kernel.start(LONG.format("twice", str(tmp_path / "never")))
     cell.until_text("waits here")

@@ -252,6 +252,7 @@ plain = Plain()
 """
 
 
+@pytest.mark.slow
 def test_states_of_optax_flax_and_equinox_come_back_without_pickle(store, start, monkeypatch):
     import equinox as eqx
     import flax

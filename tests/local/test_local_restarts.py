@@ -90,6 +90,7 @@ def goes_on(rank: int) -> None:
     nothing_left(job)
 
 
+@pytest.mark.slow
 def test_where_it_goes_on_is_said_while_it_runs(store):
     job = submit(
         STEPS.replace("begun == 0", "True").replace("== 17", "in (17, 18)"),

@@ -137,6 +137,7 @@ def test_hostile_text_is_harmless(kernel):
 # ---------------------------------------------------------------------------- the log
 
 
+@pytest.mark.slow
 def test_lines_arrive_while_the_job_runs(kernel):
     cell = kernel.start(
         "%%jaxtrain\nimport time\nfor i in range(4):\n    print('at', time.time(), flush=True)\n"
@@ -245,6 +246,7 @@ def test_colours_stay(kernel):
     assert cell.shown[1] == "\x1b[32mgreen\x1b[0m \x1b[1;31mred\x1b[0m\nplain\n"
 
 
+@pytest.mark.slow
 def test_a_million_lines_are_bounded(kernel):
     cell = kernel.run(
         "%%jaxtrain million\n"
@@ -396,6 +398,7 @@ def test_unusable_store_is_one_sentence(kernel):
         kernel.run("os.environ['JAXTRAIN_HOME'] = kept")
 
 
+@pytest.mark.slow
 def test_run_all_stops_at_a_failed_job(tmp_path, home, monkeypatch):
     import nbformat
     from nbclient import NotebookClient
@@ -416,6 +419,7 @@ def test_run_all_stops_at_a_failed_job(tmp_path, home, monkeypatch):
     assert "Failed" in notebook.cells[2].outputs[0]["data"]["text/plain"]
 
 
+@pytest.mark.slow
 def test_results_come_back_and_can_be_had_later_elsewhere(kernel, tmp_path):
     cell = kernel.run(
         "%%jaxtrain kept -n 2 -o weights,name\nimport jax.numpy as jnp\n"
@@ -525,11 +529,16 @@ def test_loading_imports_nothing_large():
         "import sys\nfrom IPython.core.interactiveshell import InteractiveShell\n"
         "shell = InteractiveShell.instance()\nbefore = set(sys.modules)\n"
         "shell.run_line_magic('load_ext', 'jupyter_jax_trainer')\n"
-        "names = {name.partition('.')[0] for name in set(sys.modules) - before}\n"
-        "print(sorted(names & {'jax', 'numpy', 'kubernetes', 'ipywidgets', 'pandas', 'cloudpickle'}))"
+        "loaded = set(sys.modules) - before\n"
+        "names = {name.partition('.')[0] for name in loaded}\n"
+        "print(sorted(names & {'jax', 'numpy', 'kubernetes', 'ipywidgets', 'pandas', 'cloudpickle'}))\n"
+        "print('jupyter_jax_trainer.commands' in loaded)\n"
+        "print(shell.object_inspect('%jaxtrain')['docstring'])"
     )
     root = Path(__file__).resolve().parents[2]
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True
     )
-    assert done.stdout.strip() == "[]"
+    large, commands, *docstring = done.stdout.splitlines()
+    assert (large, commands) == ("[]", "False")
+    assert "  attach [NAME]" in "\n".join(docstring), "what `%jaxtrain?` shows"

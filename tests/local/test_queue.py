@@ -34,6 +34,7 @@ def one_core(store, monkeypatch):
     assert not list((store / "queue").glob("[0-9]*"))  # no ticket is left
 
 
+@pytest.mark.slow
 def test_a_full_queue_makes_jobs_wait_with_a_reason_and_in_order(one_core):
     first = wait_for(submit(ENDLESS, line="first"), "Running")
     second = wait_for(submit("x = 1", line="second"), "Queued")
@@ -58,6 +59,7 @@ def test_a_job_larger_than_the_machine_starts_when_it_is_alone(one_core):
     small.wait(60)
 
 
+@pytest.mark.slow
 def test_several_jobs_run_at_once_where_there_is_room(store):
     both = [submit(ENDLESS, line=f"beside-{n} -n 2") for n in range(2)]
     for job in both:

@@ -14,6 +14,7 @@ from harness import PROMISED_S, PSUM, eventually, submit, wait_failed
 
 from jupyter_jax_trainer import api
 from jupyter_jax_trainer.backends.local import submission
+from jupyter_jax_trainer.jobdir.failure import failed
 from jupyter_jax_trainer.messages import jobs
 from jupyter_jax_trainer.messages import local as say
 
@@ -138,9 +139,20 @@ def test_a_rank_that_the_kernel_kills_for_lack_of_memory_is_told_so(
     assert (failure.kind, failure.rank, failure.others) == ("memory", 1, [0])
     assert failure.message == jobs.OUT_OF_MEMORY()
     assert "smaller batches" in failure.hint
+    assert "Memory of rank 1 in its last" in failure.usage[0]
 
 
 def test_a_memory_error_of_python_is_told_so(home):
-    failure = wait_failed(submit("x = bytearray(1 << 60)"))
+    cell = (
+        "import jax.numpy as jnp\n"
+        "def fill():\n    w = jnp.ones((512, 512))\n    return w, bytearray(1 << 60)\n"
+        "fill()"
+    )
+    job = submit(cell)
+    failure = wait_failed(job)
     assert failure.kind == "memory"
     assert "MemoryError" in failure.message
+    course, arrays = failure.usage
+    assert f"Memory of rank {failure.rank} in its last" in course
+    assert arrays == "Largest arrays: w in fill() float32[512,512] 1 MiB."
+    assert all(f"{line}\n" in str(failed(job.name, failure)) for line in failure.usage)

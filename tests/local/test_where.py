@@ -70,6 +70,7 @@ def test_it_is_said_for_how_long(stuck):
     assert after is not None and 1.0 < after - before < 10
 
 
+@pytest.mark.slow
 def test_a_rank_that_reports_gets_on_though_its_line_is_the_same():
     job = submit(
         "import time\nfrom jupyter_jax_trainer import report\n"
@@ -96,6 +97,7 @@ def test_a_frame_of_the_users_own_module_is_named(tmp_path, monkeypatch):
     job.cancel()
 
 
+@pytest.mark.slow
 def test_a_rank_that_does_not_answer_is_named(stuck):
     pid = ranks_of(stuck)[2]
     os.kill(pid, signal.SIGSTOP)

@@ -38,6 +38,9 @@ c.JaxTrain.allowed_contexts = ["dev-*"]
 c.JaxTrain.allowed_namespaces = ["team-?", "mine"]
 c.JaxTrain.allow_foreign_results = False
 c.JaxTrain.allow_pickled_results = False
+c.JaxTrain.allow_on_end = False
+c.JaxTrain.session_idle = "20m"
+c.JaxTrain.max_session_idle = "2h"
 """
 
 
@@ -152,14 +155,18 @@ def test_the_administrator_can_forbid_results_of_others(strict):
     assert strict.get("jobs/fit")["row"]["trust"] == "forbidden"
 
 
-def test_kernels_of_the_server_are_forbidden_it_too(strict):
+def test_kernels_of_the_server_get_what_administrators_set(strict):
     url = strict.url.removesuffix("jaxtrain/api/")
     kernel = json.loads(strict.ask("POST", "api/kernels", {}, url=url)[1])["id"]
     try:
         process = eventually(lambda: kernel_process(kernel), 20)
-        assert {"JAXTRAIN_ALLOW_FOREIGN_RESULTS=0", "JAXTRAIN_ALLOW_PICKLED_RESULTS=0"} <= set(
-            environment_of(process)
-        )
+        assert {
+            "JAXTRAIN_ALLOW_FOREIGN_RESULTS=0",
+            "JAXTRAIN_ALLOW_PICKLED_RESULTS=0",
+            "JAXTRAIN_ALLOW_ON_END=0",
+            "JAXTRAIN_SESSION_IDLE=20m",
+            "JAXTRAIN_SESSION_IDLE_MAX=2h",
+        } <= set(environment_of(process))
     finally:
         assert strict.ask("DELETE", f"api/kernels/{kernel}", url=url)[0] == 204
 

@@ -221,6 +221,7 @@ def test_the_end_of_a_job_brings_the_last_line_without_an_end(page, directory):
     assert [line[3] for line in lines(page, 0, 9)] == ["a", "no newline"]
 
 
+@pytest.mark.slow
 def test_a_real_job_while_it_prints(server):
     with server.page() as page:
         job = submit(

@@ -9,14 +9,17 @@ import urllib.request
 import zipfile
 
 import pytest
-from harness import eventually, submit
-from made_jobs import made_elsewhere, make_job
+from harness import eventually, submit, text
+from made_jobs import held, made_cell, made_elsewhere, make_job, uid_of
 
-from jupyter_jax_trainer.jobdir import files
+from jupyter_jax_trainer import api
+from jupyter_jax_trainer.jobdir import files, session
+from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.messages import queries as say
 from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.queries.requests import _MAX_SOURCE
 from jupyter_jax_trainer.server.access import is_from_here
+from jupyter_jax_trainer.worker.profiling import PERFETTO
 
 
 def test_jobs_are_listed_newest_first(server):
@@ -112,6 +115,32 @@ def test_logs_as_files(server):
         assert server.ask("GET", f"jobs/one/log?source={source}")[0] == 404
 
 
+def test_a_profile_of_a_job_and_of_somebody_elses(server):
+    def profiled(name: str) -> JobDir:
+        directory = make_job(name)
+        state = json.loads(directory.state.read_text())
+        rank = {"seconds": 1.0, "files": {PERFETTO: 5}, "left_out": {}, "problem": None}
+        ranks = [{"rank": 0, **rank}]
+        state["profiles"] = [{"name": "1", "time": 1.0, "whole": True, "ranks": ranks}]
+        directory.state.write_text(json.dumps(state))
+        folder = directory.profiles / "1" / "rank-0"
+        folder.mkdir(parents=True)
+        (folder / PERFETTO).write_bytes(b"trace")
+        return directory
+
+    profiled("one")
+    assert server.get("jobs/one")["state"]["profiles"][0]["name"] == "1"
+    (rank,) = server.get("jobs/one/profiles/1")["ranks"]
+    assert rank["problem"] and not rank["operations"]  # its trace is not there
+    assert server.ask("GET", "jobs/one/profiles/1/trace?rank=0") == (200, b"trace")
+    for path in ("2", "1/trace?rank=1", "1/trace?rank=..%2F0", "..%2F1/trace", "x"):
+        assert server.ask("GET", f"jobs/one/profiles/{path}")[0] == 404, path
+    made_elsewhere(profiled("fit"))
+    for path in ("1", "1/trace?rank=0"):
+        assert server.ask("GET", f"jobs/fit/profiles/{path}")[0] in (400, 500), path
+    assert server.ask("POST", "jobs/one/profile", {})[0] == 400  # it has ended
+
+
 def test_a_job_that_runs_is_cancelled_and_deleted(server):
     job = submit("import time\ntime.sleep(600)", line="-n 1")
     eventually(lambda: job.state == "Running")
@@ -181,6 +210,9 @@ ROUTES = [
     ("POST", "jobs/one/resume"),
     ("GET", "queues?place=local"),
     ("POST", "line/write"),
+    ("POST", "jobs/one/profile"),
+    ("GET", "jobs/one/profiles/1"),
+    ("GET", "jobs/one/profiles/1/trace"),
 ]
 
 
@@ -245,3 +277,98 @@ def test_a_job_of_somebody_else_is_trusted_by_its_uid(server):
     row = server.get("jobs/fit")["row"]
     assert row["trust"] == "granted" and "trust" not in row["actions"]
     assert server.ask("POST", "jobs/none/trust", {"uid": row["uid"]})[0] == 404
+
+
+VARIABLE = {
+    "kind": "array",
+    "type": "float32[4]",
+    "size": 16,
+    "sharding": "P()",
+    "device_size": 8,
+    "cell": 2,
+    "token": "stands-for-content",
+    "deleted": False,
+}
+
+
+def make_session(running: str | None = None) -> JobDir:
+    directory = make_job("lab", "Running", spec=JobSpec(nodes=2, session="lab", name="lab"))
+    record = session.first(600.0)
+    variables = {"w": VARIABLE, "np": {**VARIABLE, "kind": "module"}}
+    record.update(running=running, waiting=["lab-cell-2"], variables=variables, lost=["gone"])
+    session.write(directory, record)
+    return directory
+
+
+def test_a_session_and_its_cells_are_told_by_their_rows(server):
+    with held(make_session("lab-cell-1")):
+        made_cell(make_job("lab-cell-1", spec=JobSpec(nodes=2, session="lab")), "lab")
+        make_job("other")
+        rows = {row["key"]: row for row in server.get("jobs")["jobs"]}
+        assert rows["lab"]["session"] == {
+            "idle_since": None,
+            "idle_ends": None,
+            "running": "lab-cell-1",
+            "waiting": 1,
+        }
+        can = ["cancel", "restart", "interrupt", "save", "restore", "delete"]
+        assert rows["lab"]["actions"] == can
+        assert rows["lab-cell-1"]["cell_of"] == {"key": "lab", "uid": uid_of("lab")}
+        assert (rows["lab"]["cell_of"], rows["lab-cell-1"]["session"]) == (None, None)
+        assert (rows["other"]["cell_of"], rows["other"]["session"]) == (None, None)
+
+
+def test_a_session_has_its_variables_without_what_stands_for_content(server):
+    with held(make_session()):
+        detail, look = server.get("jobs/lab")["session"], server.get("jobs/lab/session")
+        shown = {**VARIABLE, "ranks": None}
+        del shown["token"]
+        assert detail["variables"] == [{"name": "w", **shown}] and detail["lost"] == ["gone"]
+        assert look == {"session": detail, "memory": [None, None]}
+        assert "stands-for-content" not in json.dumps([detail, look])
+    make_job("other")
+    assert server.get("jobs/other")["session"] is None
+    status, said = server.ask("GET", "jobs/other/session")
+    assert (status, json.loads(said)["message"]) == (400, say.NOT_A_SESSION(job="other"))
+
+
+def test_a_session_that_is_damaged_or_idle_has_a_row_and_offers_no_interrupt(server):
+    directory = make_session()
+    with held(directory):
+        assert "interrupt" not in server.get("jobs")["jobs"][0]["actions"]
+        assert server.ask("POST", "jobs/lab/interrupt", {})[0] == 400
+        directory.session.write_text("{")
+        assert server.get("jobs/lab")["row"]["session"]["waiting"] == 0
+
+
+@pytest.mark.parametrize("action", ["restart", "interrupt", "prolong", "save", "restore"])
+def test_what_is_done_to_sessions_is_not_done_to_jobs(server, action):
+    with held(make_job("goes", "Running")):
+        assert server.ask("POST", f"jobs/goes/{action}", {})[0] == 400
+    assert server.ask("POST", f"jobs/lab/{action}", {}, {})[0] == 403
+
+
+def test_a_session_is_looked_at_interrupted_and_restarted(server):
+    array = "import time, jax.numpy as jnp\nweights = jnp.ones(8)\n"
+    cell = submit(f"{array}print('made')\ntime.sleep(600)", line="-s lab")
+    lab = api.job("lab")
+    eventually(lambda: server.get("jobs/lab")["row"]["session"]["running"] == cell.name)
+    eventually(lambda: server.get("jobs/lab/session")["memory"][0])
+    eventually(lambda: "made" in text(cell))
+    assert server.ask("POST", "jobs/lab/interrupt", {})[0] == 200
+    eventually(lambda: cell.state == "Cancelled")
+    eventually(lambda: "prolong" in server.get("jobs/lab")["row"]["actions"])
+    before = server.get("jobs/lab")["row"]["session"]["idle_ends"]
+    assert server.ask("POST", "jobs/lab/prolong", {})[0] == 200
+    eventually(lambda: server.get("jobs/lab")["row"]["session"]["idle_ends"] > before)
+    assert server.ask("POST", "jobs/lab/restore", {})[0] == 400  # nothing was saved
+    assert server.get("jobs/lab")["session"]["saved"] is None
+    assert server.ask("POST", "jobs/lab/save", {})[0] == 200
+    eventually(lambda: server.get("jobs/lab")["session"]["saved"])
+    assert server.get("jobs/lab-cell-2")["row"]["cell_of"]["key"] == "lab"
+    assert server.ask("POST", "jobs/lab/restart", {})[0] == 200
+    eventually(lambda: server.get("jobs/lab")["session"]["restarts"] == 1)
+    assert server.ask("POST", "jobs/lab/cancel", {})[0] == 200
+    eventually(lambda: lab.state == "Cancelled")
+    assert server.ask("DELETE", "jobs/lab")[0] == 200
+    assert server.get("jobs")["jobs"] == []

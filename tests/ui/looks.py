@@ -87,7 +87,7 @@ def beyond(view: Locator) -> list[str]:
             const seen = [...view.querySelectorAll('button, input, select, [role=status], .jaxtrain-name')];
             return seen.filter(one => {
                 const box = one.getBoundingClientRect();
-                return !one.closest('.jaxtrain-unseen, [hidden]')
+                return one.checkVisibility() && !one.closest('.jaxtrain-unseen, [hidden]')
                     && (box.right > right + 1 || box.left < left - 1);
             }).map(one => one.outerHTML);
         }"""

@@ -86,6 +86,7 @@ def dismissing(page):
     page.page.add_locator_handler(dialog, lambda: dialog.get_by_role("button").last.click())
 
 
+@pytest.mark.release
 @pytest.mark.timeout(300)  # three pages, and a server that starts three times
 def test_a_server_part_that_was_missing_for_a_while(server, job, open_page):
     first = open_page(server=server, viewport={"width": 1900, "height": 900})

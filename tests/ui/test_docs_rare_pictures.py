@@ -272,3 +272,42 @@ def test_pictures_of_what_is_rare(open_page, pictures, tmp_path):
     shoot_cluster(lab, pictures)
     shoot_lost(lab, way, pictures)
     assert len(list(pictures.glob("*.png"))) == 48
+
+
+SESSION = """import jax, jax.numpy as jnp
+from jax.sharding import NamedSharding, PartitionSpec as P
+from jupyter_jax_trainer import report
+
+mesh = jax.make_mesh((jax.device_count(),), ("data",))
+params = {"encoder": jnp.zeros((4096, 512)), "head": jnp.zeros((512, 10))}
+opt_state = {"mu": jnp.zeros((4096, 512)), "nu": jnp.zeros((4096, 512))}
+images = jax.device_put(jnp.zeros((8192, 784)), NamedSharding(mesh, P("data")))
+before = jnp.ones((4096, 512))
+before.delete()
+step, learning_rate = 0, 0.001
+def loss(params, batch): return 0.0
+"""
+FITS = """import time
+for step in range(1, 4000):
+    report(step, 4000, loss=1 / step)
+    time.sleep(0.05)
+"""
+
+
+@pytest.mark.release
+@pytest.mark.timeout(240)
+def test_pictures_of_a_session(open_page, pictures):
+    submit(SESSION, line="-s lab -n 2").wait(60)
+    failed = submit("batch = {}['labels']", line="-s lab")
+    eventually(lambda: failed.state == "Failed")
+    submit("accuracy = 0.974", line="-s lab --name evaluate").wait(60)
+    submit(FITS, line="-s lab")
+    submit("print(loss)", line="-s lab")
+    lab = open_page(viewport=WIDE)
+    lab.command("jaxtrain:open-job", key="lab")
+    view = lab.job("lab")
+    expect(view.locator("[data-section=cells] tbody tr")).to_have_count(5)
+    expect(view.locator("[data-section=ranks] tbody tr").last).to_contain_text("MB")
+    lab.evaluate("() => document.activeElement.blur()")
+    of_main_area(lab, "session", view.locator(".jaxtrain"), pictures)
+    api.job("lab").cancel()

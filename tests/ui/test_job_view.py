@@ -90,12 +90,12 @@ def test_a_job_of_a_cluster_from_its_queue_to_its_failure(
     ]
     ranks = part(view, "Ranks")
     assert rows(ranks) == [
-        ["0", "Running", "fit-node-0-0-a", "gpu-a", "0", ""],
-        ["1", "Running", "fit-node-0-1-a", "gpu-b", "0", ""],
+        ["0", "Running", "fit-node-0-0-a", "gpu-a", "0", "", ""],
+        ["1", "Running", "fit-node-0-1-a", "gpu-b", "0", "", ""],
     ]
     story.loses_a_node()
     expect(why).to_have_text(f"{EVICTED}; all ranks start again")
-    assert rows(ranks)[1] == ["1", "Failed", "fit-node-0-1-a", "gpu-b", "0", "SIGTERM"]
+    assert rows(ranks)[1] == ["1", "Failed", "fit-node-0-1-a", "gpu-b", "0", "SIGTERM", ""]
     story.goes_on()
     expect(states).to_have_text([*PASSED, re.compile(r"^Running 1 h \d+ m$")])
     expect(why).to_have_text(AGAIN)
@@ -112,10 +112,10 @@ def test_a_job_of_a_cluster_from_its_queue_to_its_failure(
     expect(failure.locator("pre")).to_have_text(TRACEBACK)
     expect(ranks).to_contain_text("1 Stopped · 1 Failed")
     head = ranks.locator("th[scope=col]")
-    expect(head).to_have_text(["Rank", "State", "Pod", "Node", "Restarts", "Exit"])
+    expect(head).to_have_text(["Rank", "State", "Pod", "Node", "Restarts", "Exit", "Memory so far"])
     assert rows(ranks) == [
-        ["0", "Stopped", "fit-node-0-0-b", "gpu-a", "1", "75"],
-        ["1", "Failed", "fit-node-0-1-b", "gpu-c", "1", "1"],
+        ["0", "Stopped", "fit-node-0-0-b", "gpu-a", "1", "75", ""],
+        ["1", "Failed", "fit-node-0-1-b", "gpu-c", "1", "1", ""],
     ]
 
     # What happened, in its order, with its time.

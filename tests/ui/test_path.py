@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from harness import eventually
 from playwright.sync_api import expect
 
@@ -95,6 +96,7 @@ def test_with_the_mouse(lab):
     expect(lab.cell(1)).to_contain_text(f"Job '{key}' was cancelled")
 
 
+@pytest.mark.slow
 def test_with_the_keyboard(lab):
     lab.notebook("keys", LOAD, CODE)
     page, picker = lab.page, lab.picker

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from harness import eventually, submit, wait_for
 from playwright.sync_api import expect
@@ -151,6 +153,7 @@ def test_nothing_jumps_while_a_page_brings_views_back(jobs, open_page, key):
     lab.command("jaxtrain:open-log", key=key, split=True)
     kept = lab.server.page_url(f"lab/api/workspaces/{key}")
     eventually(lambda: f"jaxtrain-log-{key}" in lab.page.request.get(kept).text())
+    expect(lab.page).not_to_have_url(re.compile("reset"))  # or it would forget them again
     reload_watching_shifts(lab)
     expect(lab.jobs.locator(".jaxtrain-row")).to_have_count(2)
     job_is_full(lab, key)

@@ -85,6 +85,7 @@ def test_a_page_that_sleeps(counting, browser):
     job.check()
 
 
+@pytest.mark.release
 def test_a_closed_browser(counting, open_page):
     job = counting()
     job.lab.page.context.close()
@@ -127,7 +128,8 @@ def test_a_restart_of_the_server(counting):
     ("told", "seconds"),
     [
         pytest.param(True, 5, id="told"),
-        pytest.param(False, 0, id="silent"),  # until it is noticed
+        # Until it is noticed, which takes three quarters of a minute.
+        pytest.param(False, 0, id="silent", marks=pytest.mark.release),
         pytest.param(True, 60, id="told-for-a-minute", marks=pytest.mark.release),
         pytest.param(False, 60, id="silent-for-a-minute", marks=pytest.mark.release),
     ],

@@ -83,12 +83,15 @@ class LogServer(WebServer):
         after which the connection is cut ("cut"), ends cleanly ("eof") or says no more ("stall").
     asked
         The queries of all requests for logs.
+    looks
+        How often pods were looked at.
     """
 
     def __init__(self) -> None:
         self.pods: dict[str, Pod] = {}
         self.faults: list[int | tuple[str, int]] = []
         self.asked: list[dict[str, str]] = []
+        self.looks = 0
         self.chunk = 1  # lines in a chunk
         self.closing = threading.Event()
         outer = self
@@ -119,6 +122,7 @@ class _Handler(Quiet):
             if pod is None:
                 self._refuse(404, "pods not found")
             elif words[-1] != "log":
+                server.looks += 1
                 self._answer(200, pod.status())
             else:
                 server.asked.append(query)

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,12 +31,14 @@ def bundle(
     namespace: dict[str, Any] | None = None,
     out: tuple[str, ...] = (),
     beside: Files | None = None,
+    wheels: Mapping[str, bytes] | None = None,
+    profile: str | None = None,
 ) -> tuple[Path, str]:
     """Write a bundle; give its path and digest."""
     path = folder / "job.pyz"
     capture = capture_cell(cell, {"__name__": "__main__", **(namespace or {})}, out=out)
     capture.files = beside or capture.files
-    return path, write_bundle(path, "podded", capture, out)
+    return path, write_bundle(path, "podded", capture, out, wheels=wheels, profile=profile)
 
 
 @dataclass
@@ -93,7 +95,7 @@ class PodRun:
         return self.process.wait(10)
 
     def kinds(self) -> list[str]:
-        return [m["kind"] for m in self.messages if m["kind"] != "lines"]
+        return [m["kind"] for m in self.messages if m["kind"] not in ("lines", "spent")]
 
     def get(self, kind: str) -> dict[str, Any]:
         """Return the last message of a kind."""

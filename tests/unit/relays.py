@@ -131,10 +131,8 @@ def serving(greet: Callable[[socket.socket], None]) -> Iterator[int]:
 def knows_nothing(connection: socket.socket) -> None:
     """Be process 1 of a pod that knows no question."""
     wire = Wire(KEY.encode(), 0)
-    connection.sendall(wire.unsent)
-    wire.unsent.clear()
+    connection.sendall(wire.unsent.take())
     while data := connection.recv(1 << 16):
         for message in wire.receive(data):
             wire.send(Message({"number": message.head["number"], "error": "unknown"}))
-        connection.sendall(wire.unsent)
-        wire.unsent.clear()
+        connection.sendall(wire.unsent.take())

@@ -53,9 +53,7 @@ SAID: dict[str, Any] = {
 }
 FIELDS = {name: value for name, value in SAID.items() if name != "format"}
 KEY = "MDAw" * 21 + "MA=="  # 64 zeros
-FUZZ = settings(
-    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+FUZZ = settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 JSON = st.recursive(
     st.none()
     | st.booleans()

@@ -24,7 +24,7 @@ def write(path, members=None, buffers=(), **manifest):
     return write_archive(path, members or {}, views, manifest)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     st.dictionaries(
         st.from_regex(r"[a-z]{1,8}(/[a-z]{1,8})?\.txt", fullmatch=True),
@@ -128,9 +128,18 @@ def test_a_failed_write_leaves_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_archive_without_hashes_of_its_buffers_is_read_but_has_no_results(tmp_path):
+@pytest.mark.parametrize(("travels", "how"), [(True, 8), (False, 0)])
+def test_members_are_compressed_where_the_archive_leaves_its_machine(tmp_path, travels, how):
     path = tmp_path / "a.pyz"
-    write_archive(path, {}, [memoryview(b"x" * 100)], {}, hash_buffers=False)
+    digest = write_archive(path, {"m.txt": b"x" * 100}, [], {}, travels=travels)
+    with zipfile.ZipFile(path) as found:
+        assert {one.compress_type for one in found.infolist()} == {how}
+    assert Archive(path, digest).read("m.txt") == b"x" * 100
+
+
+def test_an_archive_that_stays_here_is_read_but_has_no_results(tmp_path):
+    path = tmp_path / "a.pyz"
+    write_archive(path, {}, [memoryview(b"x" * 100)], {}, travels=False)
     assert [bytes(view) for view in Archive(path).buffers()] == [b"x" * 100]
     with pytest.raises(ResultError):
         ResultFile(path)

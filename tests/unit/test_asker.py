@@ -24,6 +24,7 @@ from jupyter_jax_trainer.backends.kubernetes.follow.line import Line, Reach, Tar
 from jupyter_jax_trainer.backends.kubernetes.follow.ownership import Ownership
 from jupyter_jax_trainer.channel import asking
 from jupyter_jax_trainer.channel.places import notes
+from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.jobdir import files
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.state import RankState, new_rank
@@ -334,11 +335,13 @@ def test_what_can_not_be_asked_reaches_who_asks(make):
     first = make("first")
     first.cluster.error = FORBIDDEN
     answering = Answering()
-    answering.add("a" * 32, first.asker)
+    answering.add("a" * 32, first.asker, lambda asker, _: (None, asker.profile("1", 1.0)[0]))
     answering.start()
     path = first.home / "run" / f"job-{'a' * 16}.sock"
     eventually(path.exists)
     (note,) = notes(asking.where("a" * 32, "fit"))
     assert "no permission to create pods/portforward" in note
+    with pytest.raises(UsageError, match="no permission to create pods/portforward"):
+        asking.profile("a" * 32, "fit", 1.0)
     answering.remove("a" * 32)
     eventually(lambda: not path.exists())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import io
 import json
 import linecache
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import threading
 import types
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -70,6 +72,22 @@ def test_what_is_sent():
     assert capture.modules == {}
 
 
+def test_what_was_captured_is_freed_without_the_garbage_collector():
+    class Data:  # of which there are weak references
+        pass
+
+    values = {"one": Data(), "big": np.ones(100_000), "f": lambda: 0}
+    gone = [weakref.ref(values["one"]), weakref.ref(values["big"])]
+    gc.collect()
+    gc.disable()
+    try:
+        capture_cell("print(one, big, f())", values, on_size=lambda size: None)
+        values.clear()
+        assert [reference() for reference in gone] == [None, None]
+    finally:
+        gc.enable()
+
+
 def test_line_numbers_are_the_notebooks():
     for cell, line in [("x = 1\n1 / 0", 3), ("\n\n1 / 0", 4), ("!true\n%time 1\n1 / 0", 4)]:
         namespace = {
@@ -110,6 +128,7 @@ def test_mesh_of_a_function_that_the_cell_builds(tmp_path):
         ("x = 1\ny = [\n", "syntax-error", r"ine 3 .*\n    y = \["),
         ("return 1", "syntax-error", "'return' outside function"),
         ("x = pramas + 1", "misspelt", r"ine 2 .*'pramas'.*'params'\?\n    x = "),
+        ("report(1)", "not-imported", r"ine 2 .*jupyter_jax_trainer import report\n    report"),
         ("x = nothing_like_it", "undefined", r"ine 2 .*'nothing_like_it'.*\n    x = "),
         ("x = pramas\nnothing_like_it", "several-undefined", r"ine 2 .*'pramas'(.|\n)*ine 3 "),
         ("%pip install x", "installs", "ine 2 .*`%pip install x`(.|\n)*--package"),
@@ -360,6 +379,7 @@ print("fine")
 """
 
 
+@pytest.mark.slow
 def test_sharded_arrays():
     environment = {
         **os.environ,

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from apiscene import TRAINER, Scene
-from made_jobs import held, make_job, uid_of
+from made_jobs import held, made_cell, make_job, uid_of
 
 import jupyter_jax_trainer
 from jupyter_jax_trainer import cli
@@ -24,6 +24,7 @@ from jupyter_jax_trainer.backends.kubernetes.api import identity
 from jupyter_jax_trainer.backends.kubernetes.submit import trainjob
 from jupyter_jax_trainer.commands import COMMANDS, Context, run_command
 from jupyter_jax_trainer.commands.completion import complete, fragment
+from jupyter_jax_trainer.devices import DEVICES
 from jupyter_jax_trainer.errors import (
     BackendError,
     JobDetached,
@@ -32,7 +33,7 @@ from jupyter_jax_trainer.errors import (
     ResultError,
     UsageError,
 )
-from jupyter_jax_trainer.jobdir import files, layout
+from jupyter_jax_trainer.jobdir import files, layout, session
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.jobdir.state import new_rank
 from jupyter_jax_trainer.jobdir.store import about_the_store
@@ -102,6 +103,23 @@ def test_jobs_leaves_out_what_is_old_and_says_so(home):
     assert "j2 " in run("jobs --all")
 
 
+def test_a_session_is_listed_once_with_its_cells_that_have_not_ended(home):
+    make_job("fit", created=1000)
+    lab = make_job("lab", "Running", created=1001)
+    for number in range(30):
+        made_cell(make_job(f"lab-cell-{number}", created=2000 + number), "lab")
+    running = made_cell(make_job("lab-cell-30", "Running", created=3000), "lab")
+    session.write(lab, {**session.first(None), "running": "lab-cell-30"})
+    with held(lab), held(running):
+        names = [line.split("  ")[0] for line in run("jobs", width=120).splitlines()]
+        assert names == ["NAME", "lab", "└ lab-cell-30", "fit"]
+        assert "31 cells" in run("jobs", width=120)
+        assert "└ lab-cell-7 " in run("jobs --all", width=120)
+        assert run("jobs --state Succeeded", width=120).count("lab-cell") == 20
+    lab.remove()
+    assert run("jobs", width=120).count("lab-cell") == 20  # jobs like others
+
+
 def test_a_damaged_job_is_a_line_like_others_and_can_be_deleted(home):
     make_job("good")
     make_job("bad").state.write_text("{")
@@ -148,8 +166,11 @@ def test_logs_are_marked_with_their_rank_and_made_harmless(home):
     assert run("logs a -r0 -n1 -f") == "two\n"
     clock, rest = run("logs a --rank 0 -n 1 --timestamps").split()
     assert len(clock) == 8 and clock.count(":") == 2 and rest == "two"
-    with pytest.raises(UsageError, match="rank"):
-        run("logs a --rank 7")
+    make_job("alone", spec=JobSpec())
+    for job, id in (("a", "jobs.no-rank"), ("alone", "jobs.only-rank-0")):
+        with pytest.raises(UsageError) as caught:
+            run(f"logs {job} --rank 7")
+        assert caught.value.id == id
 
 
 def test_the_logs_of_other_containers(home):
@@ -450,6 +471,30 @@ def test_use_keeps_defaults_until_reset():
     assert defaults == {}
 
 
+class Cells:
+    session: str | None = None
+
+
+def test_use_says_where_all_cells_run():
+    defaults: dict[str, Any] = {}
+    cells = Cells()
+
+    def use(line: str) -> str:
+        return run(f"use {line}", defaults=defaults, all_cells=cells)
+
+    with pytest.raises(UsageError) as refused:
+        use("-n 2 --all-cells")
+    assert refused.value.id == "commands.all-cells-without-session" and defaults == {}
+    assert say.ALL_CELLS_ON(session="lab") in use("-s lab --all-cells") and cells.session == "lab"
+    assert say.ALL_CELLS_ON(session="lab") in use("") and cells.session == "lab"
+    assert say.ALL_CELLS_ON(session="big") in use("-s big -n 4") and cells.session == "big"
+    assert say.ALL_CELLS_OFF() in use("--no-all-cells") and cells.session is None
+    assert defaults["session"] == "big" and say.ALL_CELLS_OFF() not in use("")
+    use("--all-cells")
+    assert say.ALL_CELLS_OFF() in use("--reset") and cells.session is None
+    assert say.ALL_CELLS_ON(session="new") in use("--reset -s new --all-cells")
+
+
 def test_use_takes_no_name_and_needs_a_notebook():
     with pytest.raises(UsageError, match="--name"):
         run("use --name x", defaults={})
@@ -676,7 +721,7 @@ def at_end(line: str, **more: Any) -> list[str]:
 
 def test_completion_of_the_cell_magic():
     assert at_end("%%jaxtrain --dev") == ["--device", "--devices-per-node"]
-    assert at_end("%%jaxtrain -n 2 --device ") == ["cpu", "gpu", "tpu"]
+    assert at_end("%%jaxtrain -n 2 --device ") == list(DEVICES)
     assert at_end("%%jaxtrain --device=g") == ["gpu"]
     assert at_end("%%jaxtrain -d c") == ["cpu"]
     assert at_end("%%jaxtrain --backend k") == ["kubernetes"]
@@ -737,6 +782,18 @@ def test_a_check_that_fails_without_advice_is_not_well():
     text = report([Finding(OK, "jax", "0.10"), Finding(FAIL, "Cluster", "answers nonsense")], 100)
     assert say.NO_PROBLEMS() not in text and say.CHECKS_FAILED(failed=1, count=2) in text
     assert say.NO_PROBLEMS() in report([Finding(OK, "jax", "0.10")], 100)
+
+
+def test_what_a_check_found_is_told_whole():
+    from jupyter_jax_trainer.doctor.finding import OK, Finding
+    from jupyter_jax_trainer.doctor.report import report
+
+    told = "no permission to read namespaces, resourcequotas, limitranges and networkpolicies"
+    text = report([Finding(OK, "Namespace settings", told), Finding(OK, "jax", "0.10")], 60)
+    lines = text.splitlines()
+    assert " ".join(text.partition("\nOK  jax")[0].split()).endswith(told) and "…" not in text
+    assert all(len(line) <= 60 for line in lines)
+    assert lines[1].startswith(" " * len("OK  Namespace settings  ")), "below the first"
 
 
 # ---------------------------------------------------------------------------- in the cluster

@@ -679,7 +679,7 @@ def test_the_time_of_an_event(event, expected):
 TEXT = st.text(max_size=200) | st.text("{}[]():;\"'\\\x1b\x07\u202e\n 0/1", max_size=300)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.sampled_from(sorted(EXPECTED)), TEXT, st.randoms(use_true_random=False))
 def test_any_text_of_the_cluster_gives_one_harmless_line(name, text, chance):
     known = read(name)
@@ -701,7 +701,7 @@ def _spoil(value, text, chance):
             _spoil(item, text, chance)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.sampled_from([0, 400, 401, 403, 404, 409, 413, 422, 429, 500, 503, 504]), TEXT, TEXT)
 def test_any_answer_of_the_api_gives_one_harmless_line(status, reason, message):
     sentence, hint = explain_api_error(status, reason, message, "create", "trainjobs")

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from apiscene import JOB_SETS, RUNTIMES, VERSION, Scene, runtime
+from apiscene import JOB_SETS, RUNTIMES, TRAINER, VERSION, Scene, runtime
 from made_jobs import make_job
 from nolocks import without_flock
 
@@ -115,6 +115,15 @@ def test_a_healthy_machine_and_cluster_have_nothing_to_be_done(scene):
     assert not wrong and len(found) > 6
 
 
+def test_a_runtime_of_the_namespace_with_the_name_of_the_cluster_s_is_named_once(scene):
+    found = {one.subject: one.detail for one in report.examine("kubernetes")}
+    name = found[of_cluster.RUNTIMES()]
+    assert "," not in name
+    scene.answers[f"{TRAINER}/namespaces/default/trainingruntimes"] = {"items": [runtime(name)]}
+    found = {one.subject: one.detail for one in report.examine("kubernetes")}
+    assert found[of_cluster.RUNTIMES()] == name
+
+
 # -- this machine ---------------------------------------------------------------------------------
 
 
@@ -207,6 +216,8 @@ def test_broken_damaged_jobs(home):
 def test_broken_settings(home, monkeypatch):
     monkeypatch.setenv(log.LEVEL_VARIABLE, "loud")
     check("local", "Settings", WARN, "'loud'", "debug, info")
+    (home / "settings.toml").write_text("[on_end]\nurl = 'ftp://somewhere'")
+    check("local", "Settings", WARN, "settings.toml", "url")
     monkeypatch.setenv(retention.DAYS, "a month")
     check("local", "Settings", FAIL, retention.DAYS, "a month")
 

@@ -73,7 +73,8 @@ def test_a_result_is_on_the_disk_before_the_pod_may_go(home, happened):
         "since": 9e9,
     }
     happened.clear()
-    fetching = fetch.Fetch(Client(), "pod", held, "key", directory, happened.append, mine=True)  # type: ignore[arg-type]
+    where = Client(), "pod", held, "key", directory.result
+    fetching = fetch.Fetch(*where, happened.append, mine=True)  # type: ignore[arg-type]
     fetching.run()
     assert happened == [
         "asked",

@@ -527,6 +527,7 @@ def refuse(pins: Any, platform: Any) -> Any:
     raise AssertionError(f"asked for {pins}")
 
 
+@pytest.mark.slow
 def test_what_the_index_does_not_have_is_refused_before_anything_starts(site, index):
     compiled(site)
     index("stuff", "2.0")
@@ -767,7 +768,7 @@ VALUES = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from(["glibc", "distributions", "x"]), VALUES) | VALUES)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_whatever_is_said_is_read_or_passed_over(said):
     found = images.read(json.dumps(said))
     assert found is None or all(found[0].values())

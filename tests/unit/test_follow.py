@@ -21,7 +21,8 @@ from jupyter_jax_trainer.messages import worker
 from jupyter_jax_trainer.views import card, notebook
 from jupyter_jax_trainer.views.bundle import JOB, whole
 from jupyter_jax_trainer.views.card import Facts
-from jupyter_jax_trainer.views.follow import Stragglers, _Source, follow
+from jupyter_jax_trainer.views.follow import Stragglers, follow
+from jupyter_jax_trainer.views.source import Source
 
 TRACEBACK = "Traceback (most recent call last):\n  Cell, line 2\nValueError: grün"
 STOPPED = worker.STOPPED(rank=1, summary="ValueError: grün")
@@ -63,7 +64,7 @@ def failed(tail: str) -> tuple[Job, dict[str, Any]]:
 def test_the_failing_traceback_is_left_out_when_it_ends_the_log(home, tail, left_out):
     job, snapshot = failed(tail)
     view = Shown()
-    _Source(job).pump(view, snapshot)
+    Source(job).pump(view, snapshot)
     first = [b"one", *TRACEBACK.encode().splitlines(), b"two"]
     assert view.lines[:5] == first
     assert (view.lines[5:] == []) == left_out, view.lines
@@ -75,7 +76,7 @@ def test_a_log_may_begin_with_another_traceback_or_be_nothing_else(home):
     for before in ("", f"{TRACEBACK}\n", f"Traceback{TRACEBACK}\n"):
         log.write_text(f"{before}{TRACEBACK}\n", encoding="utf-8")
         view = Shown()
-        _Source(job).pump(view, snapshot)
+        Source(job).pump(view, snapshot)
         assert b"\n".join(view.lines).decode() == before.rstrip("\n")
 
 
@@ -83,7 +84,7 @@ def test_another_traceback_stays(home):
     job, snapshot = failed(f"{TRACEBACK}\n")
     snapshot["failure"]["error"]["traceback"] = TRACEBACK.replace("line 2", "line 3")
     view = Shown()
-    _Source(job).pump(view, snapshot)
+    Source(job).pump(view, snapshot)
     assert len(view.lines) == 8
 
 
@@ -92,7 +93,7 @@ def test_a_traceback_that_may_be_the_last_word_waits_a_moment(home, monkeypatch)
     directory.log(0).write_text(f"one\n{TRACEBACK}\n", encoding="utf-8")
     job, view, now = Job(directory), Shown(), [100.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
-    source, running = _Source(job), {"state": "Running", "ranks": [{"rank": 0, "state": "Running"}]}
+    source, running = Source(job), {"state": "Running", "ranks": [{"rank": 0, "state": "Running"}]}
     source.pump(view, running)
     now[0] += 0.2
     source.pump(view, running)
@@ -147,7 +148,7 @@ def test_damaged_display_records_are_no_error(home):
         '{"log_offset": 4, "data": {}, "metadata": {}}\n'
     )
     view = Shown()
-    _Source(Job(directory)).pump(view, {"state": "Succeeded", "ranks": [], "failure": None})
+    Source(Job(directory)).pump(view, {"state": "Succeeded", "ranks": [], "failure": None})
     assert len(view.lines) == 3
 
 

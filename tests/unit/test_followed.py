@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib
 import json
+import shutil
 import time
 from collections.abc import Iterator
 from typing import Any
 
+import podruns
 import pytest
 from apiscene import Scene
 from harness import eventually
@@ -25,12 +27,17 @@ from jupyter_jax_trainer.backends.kubernetes.follow import steering
 from jupyter_jax_trainer.backends.kubernetes.follow.ending import failure_of
 from jupyter_jax_trainer.backends.kubernetes.follow.followed import Followed
 from jupyter_jax_trainer.backends.kubernetes.logs import messages
-from jupyter_jax_trainer.backends.kubernetes.submit import images, payload, trainjob
+from jupyter_jax_trainer.backends.kubernetes.submit import (
+    images,
+    packagecache,
+    payload,
+    trainjob,
+)
 from jupyter_jax_trainer.capture.files import gather
 from jupyter_jax_trainer.jobdir import files
 from jupyter_jax_trainer.jobdir.failure import RankEnd
 from jupyter_jax_trainer.jobdir.layout import JobDir
-from jupyter_jax_trainer.jobdir.state import ErrorRecord, new_rank
+from jupyter_jax_trainer.jobdir.state import ErrorRecord, about_restart, new_rank
 from jupyter_jax_trainer.messages import channel
 from jupyter_jax_trainer.messages import follow as follow_words
 from jupyter_jax_trainer.options.spec import JobSpec, parse_cell_line
@@ -118,6 +125,20 @@ def test_a_follower_that_dies_when_it_has_noted_a_restart_leaves_no_old_ranks(
     state = state_of(directory)
     assert len(state["restarts"]) == 1 and state["progress"] is None
     assert [(rank["exit"], rank["restarts"]) for rank in state["ranks"]] == [(None, 1), (None, 1)]
+
+
+@pytest.mark.parametrize(
+    ("reached", "told"),
+    [
+        (17, "; the previous attempt had reached 17"),
+        (15, "; the previous attempt had reached 15"),
+        (5, ""),  # its last reports were lost with it
+        (None, ""),
+    ],
+)
+def test_a_restart_never_goes_on_behind_what_the_attempt_before_had_reached(reached, told):
+    restart = {"time": 1.0, "most": 3, "reason": "killed", "reached": reached, "step": 16}
+    assert about_restart([restart]) == f"restart 1 of 3 continues at step 16{told}"
 
 
 def test_where_a_rank_has_said_to_be_is_written_and_forgotten_at_a_restart(directory, scene):
@@ -352,6 +373,26 @@ def test_what_others_jobs_say_of_an_image_is_not_remembered(directory, scene):
     store.put(ADDED, objects.Pod(shown))
     followed.update(store)
     assert followed.ranks.image is None and images.remembered(named) is None
+
+
+def test_what_the_first_rank_says_of_its_packages_is_remembered(directory, scene, tmp_path):
+    bundle, _ = podruns.bundle(tmp_path, "1", wheels={"aid-1.0-py3-none-any.whl": b"aid"})
+    shutil.copy(bundle, directory.bundle)
+    manifest = directory.read_manifest()
+    plan: Any = {**manifest["plan"], "runtime_kind": "K", "runtime": "jax", "shared": "/data"}
+    files.write_json(directory.manifest, {**manifest, "plan": plan})
+    store = with_trainjob()
+    followed = follow(directory, scene)
+
+    def said(rank: int, problem: str | None) -> bool:
+        followed.ranks.take(rank, messages.read({"kind": "cached", "problem": problem}), 0)
+        followed.update(store)
+        return packagecache.has(bundle, followed.spec, plan)
+
+    assert not said(1, None)
+    assert said(0, None)
+    assert not said(0, "No space left on device")
+    assert any("No space left" in line for line in directory.events.read_text().splitlines())
 
 
 @pytest.mark.parametrize(

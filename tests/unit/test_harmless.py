@@ -97,7 +97,7 @@ def store(tmp_path_factory):
         yield
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(said, st.booleans())
 @example(OSC, False)
 @example("a" + OSC, True)
@@ -123,9 +123,7 @@ def test_the_view_of_a_job_in_a_terminal(evil, terminal):
     assert "\n" not in describe.results_text([{"name": evil, "type": evil, "size": 1}])
 
 
-@settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(said)
 @example(OSC)
 def test_the_commands(store, evil):
@@ -197,7 +195,7 @@ def test_the_commands(store, evil):
     assert harmless(out.getvalue())
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(said)
 @example(OSC)
 def test_what_is_said_before_a_job_starts(evil):

@@ -478,5 +478,6 @@ def test_a_file_that_is_none(tmp_path, capsys, text, id):
     with pytest.raises(UsageError) as caught:
         run_command(["convert", str(file)], Context(print=print))
     assert caught.value.id == id and str(file) in caught.value.message
+    assert "Errno" not in caught.value.message
     assert main(["convert", str(file)]) != 0
     assert caught.value.message.splitlines()[0] in capsys.readouterr().err

@@ -20,6 +20,7 @@ from nolocks import without_flock
 from jupyter_jax_trainer import api
 from jupyter_jax_trainer.backends.kubernetes.submit import launch
 from jupyter_jax_trainer.backends.local import doctor as local
+from jupyter_jax_trainer.backends.local.backend import LocalBackend
 from jupyter_jax_trainer.backends.local.slots import Ticket, Turn
 from jupyter_jax_trainer.errors import BackendError, JobNotFound
 from jupyter_jax_trainer.jobdir import files, layout, locks, store
@@ -438,3 +439,18 @@ def test_an_id_that_is_damaged_is_said(tmp_path, monkeypatch):
     (tmp_path / "one" / "id").write_text("")
     with pytest.raises(BackendError, match="does not hold the id of the job store"):
         store.own_id()
+
+
+def test_a_job_that_ends_while_its_state_is_read_is_not_taken_for_abandoned(home, monkeypatch):
+    make_job("one", "Running")
+
+    def ends(_self: layout.JobDir) -> bool:
+        make_job("one", "Succeeded")  # the end is written, then the lock is given free
+        return False
+
+    def never(*_: object) -> None:
+        raise AssertionError("the backend is asked about a job that has ended")
+
+    monkeypatch.setattr(layout.JobDir, "is_live", ends)
+    monkeypatch.setattr(LocalBackend, "state", never)
+    assert Job(layout.find("one")).state == "Succeeded"

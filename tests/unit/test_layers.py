@@ -27,6 +27,7 @@ FLOORS = (
     ("channel",),
     ("trust",),
     ("logs",),
+    ("profiles",),
     # What is read from a job directory.
     (
         "jobdir.job",
@@ -49,13 +50,14 @@ FLOORS = (
     ("backends.kubernetes.follow", "backends.kubernetes.control"),
     ("backends.kubernetes.doctor",),
     ("backends.kubernetes.backend",),  # the whole of it
-    ("api",),
+    ("api", "sessions"),
     ("doctor",),
     ("queries",),
     ("widget",),
     ("views",),
+    ("sharing",),
     ("commands",),
-    ("magic", "cli", "server", "__main__"),
+    ("magic", "allcells", "cli", "server", "__main__"),
 )
 APART = ("backends.local", "backends.kubernetes")  # neither knows the other
 

@@ -106,7 +106,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     STEPS,
     st.sampled_from([SOURCES, [1, 0], ["rank-0.proxy"], [0, 1, 2, 10]]),

@@ -138,6 +138,34 @@ def test_to_the_end(server, following):
     assert stream._spool.done
 
 
+def test_few_requests_to_the_end(server, following):
+    """Of a thousand pods each one counts."""
+    run = server.pods["pod"].now
+    run.lines += numbered(3)
+    stream = following.start()
+    following.until(text_of(run.lines))
+    run.ended = True
+    following.over.set()
+    stream.wake()
+    stream.join(5)
+    assert stream.complete
+    assert [one.get("follow", one.get("tailLines")) for one in server.asked] == ["true", None, "1"]
+    assert server.looks == 2  # whose log it is, and whether the container has started again
+
+
+def test_a_container_that_starts_again_while_its_log_settles(server, following):
+    pod = server.pods["pod"]
+    pod.now.lines += numbered(3)
+    pod.now.ended = True
+    following.over.set()
+    stream = following.start()
+    following.until(text_of(numbered(3)))
+    pod.now.lines += numbered(6, begin=3)
+    pod.runs.append(Run(numbered(105, begin=100)))
+    stream.join(5)
+    assert stream.complete and following.text == text_of(numbered(6))
+
+
 def test_a_line_is_on_disk_at_once(server, following):
     run = server.pods["pod"].now
     following.start()

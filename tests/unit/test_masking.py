@@ -194,7 +194,7 @@ def test_masking_is_linear(piece):
     assert steps(long) < 64 * max(steps(short), 0.001)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.text("eyJ.-_:/@= '\"\ntoken?&", max_size=200))
 def test_masking_twice_is_masking_once(said):
     once = masking.text(said)

@@ -314,7 +314,7 @@ class Recorder(dict):
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(statement, min_size=1, max_size=7))
 def test_free_names_hold_all_that_a_run_reads(statements):
     code = "\n".join(statements)

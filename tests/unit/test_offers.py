@@ -17,14 +17,15 @@ from sites import Site
 
 from jupyter_jax_trainer import api
 from jupyter_jax_trainer.backends.kubernetes.logs import messages
-from jupyter_jax_trainer.backends.kubernetes.submit import images
+from jupyter_jax_trainer.backends.kubernetes.submit import images, packagecache, runtimes
 from jupyter_jax_trainer.bundle import write_bundle
 from jupyter_jax_trainer.capture import Capture, capture_cell, offering
 from jupyter_jax_trainer.capture.imports import Imports
 from jupyter_jax_trainer.capture.offering import Offered
 from jupyter_jax_trainer.capture.room import Room
 from jupyter_jax_trainer.errors import CaptureError
-from jupyter_jax_trainer.options.spec import parse_cell_line
+from jupyter_jax_trainer.options.spec import JobSpec, parse_cell_line
+from jupyter_jax_trainer.worker.pod.parcel import AWAITED_VARIABLE, WITHOUT_PACKAGES
 
 HERE = f"{sys.version_info[0]}.{sys.version_info[1]}"
 CP = HERE.replace(".", "")
@@ -415,3 +416,30 @@ def test_nothing_is_noted_where_nothing_goes_along(scene):
     capture = capture_cell("import json", {})
     own.check_capture(capture, spec, plan)
     assert capture.offers == [] and capture.notes == []
+
+
+def test_packages_that_the_pods_have_are_not_sent_again(scene, site, tmp_path):
+    site.install("stuff", "1.2")
+    shared = runtime()
+    shared["metadata"].setdefault("annotations", {})[runtimes.SHARED] = "/data"
+    scene.answers[RUNTIMES] = {"items": [shared]}
+    review = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+
+    def sent(line: str = "") -> tuple[str, JobSpec, Any]:
+        spec = parse_cell_line(f"fit --backend kubernetes --dry-run {line}")
+        own, plan = api.prepare(spec)
+        capture = capture_cell("import stuff", {})
+        own.check_capture(capture, spec, plan)
+        write_bundle(tmp_path / "bundle", "fit", capture, wheels=own.wheels)
+        return api.dry_run(spec, own, plan, capture), spec, plan
+
+    yaml, spec, plan = sent()
+    assert "/data/.jaxtrain-packages/" in yaml and AWAITED_VARIABLE not in yaml
+    packagecache.note(tmp_path / "bundle", spec, plan, there=True)
+    yaml, _, _ = sent()
+    assert AWAITED_VARIABLE in yaml and WITHOUT_PACKAGES in yaml
+    yaml, _, _ = sent("--show-secrets")
+    assert AWAITED_VARIABLE not in yaml, "kubectl would not send what is gone by then"
+    scene.answers[review] = {"status": {"allowed": False}}
+    yaml, _, _ = sent()
+    assert AWAITED_VARIABLE not in yaml, "what is gone by then could not be sent"

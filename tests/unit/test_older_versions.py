@@ -152,6 +152,33 @@ def test_a_follower_of_another_version_makes_way(generation, monkeypatch):
         old.stdout.close()
 
 
+def test_no_other_follower_is_started_while_one_is_about_to_begin(monkeypatch):
+    """On a busy machine each of a hundred calls would start one, and make it busier."""
+    begun = []
+
+    def is_slow(*_, pass_fds, **__):
+        begun.append(
+            subprocess.Popen(
+                [sys.executable, "-c", "import time; time.sleep(60)"], pass_fds=pass_fds
+            )
+        )
+
+    monkeypatch.setattr(launch.subprocess, "run", is_slow)
+    plan = {"cluster": "there", "context": None, "namespace": "ns", "server": "s"}
+    try:
+        for _ in range(2):
+            launch.start_follower(plan)
+            assert len(begun) == 1 and launch.has_follower("there")
+        begun[0].kill()
+        begun[0].wait()
+        launch.start_follower(plan)
+        assert len(begun) == 2
+    finally:
+        for process in begun:
+            process.kill()
+            process.wait()
+
+
 def test_a_job_that_was_on_its_way_to_the_cluster_is_known_as_such():
     directory = layout.find("recorded")
     state = json.loads(directory.state.read_text())

@@ -178,6 +178,7 @@ def test_what_a_wheel_holds(tmp_path):
     assert not any(name.startswith("jupyter_jax_trainer/labextension") for name in names)  # once
 
 
+@pytest.mark.slow
 def test_an_sdist_gives_the_same_wheel_with_nothing_left_to_build(tmp_path, monkeypatch):
     need_built()
     (made,) = builder("sdist").build(directory=str(tmp_path), versions=["standard"])

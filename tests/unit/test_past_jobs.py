@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_jobs import held, make_job
+from made_jobs import held, made_cell, make_job
 
 import jupyter_jax_trainer
 from jupyter_jax_trainer.commands import Context, run_command
@@ -156,6 +156,39 @@ def test_the_environment_deletes_nothing_of_the_last_day_for_its_size(home, monk
     assert say.PRUNED(jobs="1 job") in run("prune --yes")  # somebody has asked
 
 
+def test_the_cells_of_a_session_count_as_one_job_and_make_no_other_go(home):
+    old_job("fit", 9, size=1_000_000)
+    with held(old_job("lab", 8, state="Running")):
+        for number in range(4):
+            made_cell(old_job(f"lab-cell-{number}", 5 - number, size=1_000_000), "lab")
+        run("prune --larger-than 2.5M --yes")
+        assert layout.names() == {"fit", "lab", "lab-cell-3"}
+        run("prune --larger-than 1.5M --yes")
+        assert layout.names() == {"lab", "lab-cell-3"}
+
+
+def test_with_a_session_go_its_cells_unless_they_are_kept(home):
+    old_job("lab", 1, spec=JobSpec(session="lab", name="lab"))
+    old_job("lab-other", 1, spec=JobSpec(session="lab-other", name="lab-other"))
+    for number in range(3):
+        made_cell(old_job(f"lab-cell-{number}", 1), "lab")
+    made_cell(old_job("lab-other-cell-1", 1), "lab-other")
+    run("keep lab-cell-1")
+    run("delete lab-cell-2")
+    assert "lab" in layout.names()
+    run("delete lab --yes")
+    assert layout.names() == {"lab-cell-1", "lab-other", "lab-other-cell-1"}
+
+
+def test_cells_that_are_spared_for_a_day_make_no_other_job_go(home, monkeypatch):
+    old_job("fit", 9, size=1_000_000)
+    for number in range(4):
+        made_cell(old_job(f"lab-cell-{number}", 0.5, size=1_000_000), "lab")
+    monkeypatch.setenv(retention.BYTES, "2.5M")
+    retention.apply_environment()
+    assert len(layout.names()) == 5
+
+
 def test_dying_while_files_are_deleted_leaves_nothing_that_looks_like_a_job(home):
     old_job("old", 40, size=100)
     code = (
@@ -171,7 +204,7 @@ def test_dying_while_files_are_deleted_leaves_nothing_that_looks_like_a_job(home
     os.close(lock)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(
     st.lists(st.tuples(st.floats(0, 100), st.integers(0, 5000), st.booleans()), max_size=8),
     st.none() | st.floats(0.01, 100),

@@ -415,7 +415,7 @@ def shape_of_sharing(value):
     return found
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(trees, min_size=1, max_size=4))
 def test_values_and_what_they_share(values):
     values = [*values, values[0]]

@@ -173,13 +173,13 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(VALUES)
 def test_values_come_back_to_the_bit(value):
     assert same(through(value), value)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(ARRAYS, st.sampled_from(["C", "F", "strided", "read-only"]))
 def test_arrays_come_back_to_the_bit_in_their_order_and_writable(array, form):
     if form == "F":

@@ -8,26 +8,30 @@ import io
 import json
 import os
 import platform
+import shutil
 import signal
 import socket
+import sys
 import threading
 import time
 import zipfile
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import podruns
 import pytest
 from harness import eventually
-from podruns import PodRun, bundle, port_of, run, start
+from podruns import PodRun, bundle, port_of, run, start, uid_of
 
 from jupyter_jax_trainer.capture.files import Files
 from jupyter_jax_trainer.jobdir.resultfile import ResultFile
 from jupyter_jax_trainer.messages import worker as say
 from jupyter_jax_trainer.worker.exceptions import TRY_AGAIN
-from jupyter_jax_trainer.worker.serialization.archive import write_archive
+from jupyter_jax_trainer.worker.pod import packages
+from jupyter_jax_trainer.worker.serialization.archive import Archive, write_archive
 
 
 @pytest.fixture
@@ -52,6 +56,16 @@ def ranks(tmp_path: Path) -> Iterator[Any]:
 
     yield begin
     podruns.kill(*started)
+
+
+def test_a_start_compiles_nothing_of_the_worker(tmp_path):
+    """Each of a thousand pods would do so."""
+    cell = """
+import sys
+files = {name: getattr(module, "__file__", "") or "" for name, module in sys.modules.items()}
+print("compiled", [name for name, file in files.items() if ".pyz" in file and file[-3:] == ".py"])
+"""
+    assert "compiled []" in run(tmp_path, cell).text
 
 
 def test_files_beside_the_notebook_are_where_the_cell_runs(tmp_path):
@@ -122,6 +136,7 @@ print("same" if dict(os.environ) == dict(line.split("=", 1) for line in
     assert "yyyyyyyy" not in done.text and "xxxxxxxx" not in done.text
 
 
+@pytest.mark.slow
 def test_the_counts_of_lines_fit_their_places(tmp_path):
     done = run(
         tmp_path,
@@ -137,12 +152,15 @@ for i in range(20):
     import time; time.sleep(0.06); report(i)
 for t in threads: t.join()
 print("last")
+time.sleep(1.5)
 """,
     )
     counts = [m for m in done.messages if m["kind"] == "lines"]
     assert all((m["count"], m["bytes"]) == (m["at"], m["at_byte"]) for m in counts)
     assert counts[-1]["count"] == 80_001 and len(counts) >= 2
     assert [m["kind"] for m in done.messages][-2:] == ["lines", "finished"]
+    # Said before, and again at the end: what stands between may be rotated away.
+    assert [m["count"] for m in counts].count(80_001) == 2
     assert len([m for m in done.messages if m["kind"] == "reports"]) <= 4
 
 
@@ -177,7 +195,8 @@ os.dup2(log, 1)
 print("three")
 """,
     )
-    assert (tmp_path / "other").stat().st_size == 3001 and done.text == "one\nthree\n"
+    assert done.text == "one\nthree\n"
+    assert (tmp_path / "other").stat().st_size == 3001
     assert (done.get("lines")["count"], done.get("lines")["bytes"]) == (2, 10)
 
 
@@ -199,6 +218,7 @@ for i in range(300):
 # ---- how it ends
 
 
+@pytest.mark.slow
 def test_a_container_that_is_started_again_does_not_run_the_cell(tmp_path):
     path, digest = bundle(tmp_path, "import sys; print('runs'); sys.exit(7)")
 
@@ -223,6 +243,7 @@ def test_an_attempt_that_was_killed_counts_as_one(tmp_path):
     assert (second.end(), second.get("hello")["again"]) == (1, True)
 
 
+@pytest.mark.slow
 def test_sigterm_ends_it_even_in_native_code(ranks):
     # A mutex that is held is waited for whatever signals come, other than in sleep(3).
     (rank,) = ranks("""import ctypes, jax, threading; mutex = ctypes.create_string_buffer(64)
@@ -256,6 +277,7 @@ while True:  # a signal that comes just before a sleep begins is handled after i
     assert "mine" in rank.get("error")["message"] and not rank.has("where")
 
 
+@pytest.mark.slow
 def test_jaxs_notice_of_preemption_still_works(ranks):
     (rank,) = ranks("""
 import itertools, time
@@ -277,6 +299,7 @@ print("saved a checkpoint")
 # ---- the other ranks
 
 
+@pytest.mark.slow
 def test_a_rank_that_only_lost_another_one_asks_for_another_attempt(ranks):
     both = ranks(
         """
@@ -308,6 +331,7 @@ def test_two_ranks_find_each_other_and_one_failure_is_told_once(ranks):
     assert all("2\n" in rank.text for rank in both)
 
 
+@pytest.mark.slow
 def test_rank_0_says_that_the_others_do_not_come(ranks):
     (rank,) = ranks("1", nodes=2, only=(0,), JAXTRAIN_RENDEZVOUS_TIMEOUT="2")
     began = time.monotonic()
@@ -319,6 +343,7 @@ def test_rank_0_says_that_the_others_do_not_come(ranks):
     assert "2 ranks" in error["message"] and "logs" in error["hint"]
 
 
+@pytest.mark.slow
 def test_another_rank_says_for_whom_it_waits(ranks):
     (rank,) = ranks(
         "1",
@@ -477,6 +502,7 @@ def test_held_results_are_given_up_aloud(ranks):
 # ---- progress for Kubeflow
 
 
+@pytest.mark.slow
 def test_progress_goes_to_the_status_server(tmp_path):
     posted: list[tuple[str, dict[str, Any]]] = []
 
@@ -571,6 +597,11 @@ def wheel(name: str = "aid-1.0-py3-none-any.whl") -> bytes:
     return data.getvalue()
 
 
+def unpacked(data: bytes) -> list[bytes]:
+    with zipfile.ZipFile(io.BytesIO(data)) as file:
+        return [file.read(name) for name in file.namelist()]
+
+
 def with_wheel(folder: Path, name: str, cell: str) -> tuple[Path, str]:
     path, _ = bundle(folder, cell)
     with zipfile.ZipFile(path) as old:
@@ -578,7 +609,7 @@ def with_wheel(folder: Path, name: str, cell: str) -> tuple[Path, str]:
         manifest = json.loads(old.read("manifest.json"))
     for own in ("format", "members", "buffers"):
         del manifest[own]
-    return path, write_archive(path, {**members, f"wheels/{name}": wheel()}, [], manifest)
+    return path, write_archive(path, members, [], manifest, packages={name: wheel()})
 
 
 USE = """
@@ -596,6 +627,31 @@ def test_wheels_travel_in_the_bundle(tmp_path):
     assert (done.end(), done.text) == (0, "from a wheel 1.0\n")
 
 
+@pytest.mark.parametrize(("device", "place"), [("cpu", "/dev/shm/"), ("gpu", "{scratch}/")])
+def test_modules_are_unpacked_in_memory_that_no_library_of_the_device_needs(
+    tmp_path, device, place
+):
+    path, digest = with_wheel(
+        tmp_path, "aid-1.0-py3-none-any.whl", "import aid\nprint(aid.__file__)"
+    )
+    done = start(tmp_path, path, digest, JAXTRAIN_DEVICE=device)
+    ended = done.end()
+    shutil.rmtree(f"/dev/shm/.jaxtrain-packages-{uid_of(tmp_path)}-0", ignore_errors=True)
+    assert ended == 0 and done.text.startswith(place.format(scratch=tmp_path / "scratch-0"))
+
+
+def test_modules_that_would_take_much_of_the_memory_are_unpacked_on_disk(tmp_path, monkeypatch):
+    monkeypatch.setenv("JAXTRAIN_DEVICE", "cpu")
+    path, digest = with_wheel(tmp_path, "aid-1.0-py3-none-any.whl", "1")
+    left = sum(-(-len(part) // 4096) * 4096 for part in unpacked(wheel())) * 2
+    for free, there in ((left + len(wheel()) * 2, True), (left, False)):
+        monkeypatch.setattr(shutil, "disk_usage", lambda _, free=free: SimpleNamespace(free=free))
+        monkeypatch.setattr(sys, "path", sys.path[:])
+        packages.add(Archive(path, digest), tmp_path)
+        assert sys.path[1].startswith("/dev/shm/") == there
+        shutil.rmtree(sys.path[1])
+
+
 def test_a_wheel_for_another_python_is_refused(tmp_path):
     path, digest = with_wheel(tmp_path, "aid-1.0-cp27-cp27m-win32.whl", USE)
     done = start(tmp_path, path, digest)
@@ -606,6 +662,7 @@ def test_a_wheel_for_another_python_is_refused(tmp_path):
     assert done.get("error")["message"].startswith(said)
 
 
+@pytest.mark.slow
 def test_pip_installs_what_the_image_lacks(tmp_path):
     file = tmp_path / "aid-1.0-py3-none-any.whl"
     file.write_bytes(wheel())

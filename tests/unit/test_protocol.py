@@ -10,6 +10,7 @@ import pytest
 
 from jupyter_jax_trainer.backends import base
 from jupyter_jax_trainer.jobdir import records, rows, state
+from jupyter_jax_trainer.profiles import summary
 from jupyter_jax_trainer.queries import protocol
 from jupyter_jax_trainer.states import State
 from jupyter_jax_trainer.trust.policy import Trust
@@ -19,12 +20,30 @@ SOURCES = Path(__file__).parents[2] / "labextension/src"
 SAME: dict[str, tuple[type, set[str]]] = {
     "Row": (rows.Row, set()),
     "Progress": (state.ProgressState, set()),
-    "JobState": (state.JobState, {"restarts", "paused_at", "submitting"}),
-    "Rank": (state.RankState, {"where"}),
+    "SessionState": (rows.SessionState, set()),
+    "SessionOf": (rows.SessionOf, set()),
+    "ShownVariable": (protocol.ShownVariable, set()),
+    "ShownSave": (protocol.ShownSave, set()),
+    "SessionDetail": (protocol.SessionDetail, set()),
+    "SessionLook": (protocol.SessionLook, set()),
+    "JobState": (
+        state.JobState,
+        {"restarts", "paused_at", "submitting", "not_finite", "usage", "tight", "warnings"},
+    ),
+    "ProfileState": (state.ProfileState, set()),
+    "SharedOperation": (summary.SharedOperation, set()),
+    "Allocation": (summary.Allocation, set()),
+    "RankSummary": (summary.RankSummary, set()),
+    "ProfileSummary": (summary.ProfileSummary, set()),
+    "Rank": (state.RankState, {"where", "compiled", "spent", "pace"}),
     "Failure": (state.FailureState, {"log", "container", "hint"}),
     "Detail": (protocol.Detail, set()),
+    "Spending": (protocol.Spending, set()),
+    "LateRank": (protocol.LateRank, set()),
     "Point": (records.Metric, {"frame"}),
     "JobEvent": (records.Event, {"frame"}),
+    "Course": (protocol.Course, set()),
+    "CourseLine": (protocol.CourseLine, set()),
     "JobSummary": (protocol.JobSummary, set()),
     "Place": (protocol.Place, set()),
     "PlaceGroup": (protocol.PlaceGroup, set()),
@@ -46,6 +65,7 @@ SAID: dict[str, type] = {
     "Hit": protocol.Hit,
     "FullLine": protocol.FullLine,
     "Found": protocol.Found,
+    "Here": protocol.Here,
 }
 
 
@@ -80,5 +100,5 @@ def words(text: str, union: str) -> set[str]:
 
 def test_the_unions_have_the_same_words(text):
     assert words(text, "State") == {*State, rows.DAMAGED}
-    assert words(text, "Action") == {*typing.get_args(rows.Action), "detach"}
+    assert words(text, "Action") == {*typing.get_args(rows.Action), "detach", "profile"}
     assert words(text, "Trust") == {*Trust}

@@ -77,6 +77,13 @@ def test_all_ranks_are_asked_through_the_first(pods):
     assert [one["where"]["cell_line"] for one in found] == [5, 5, 5]
     assert all(one["memory"] > 1 << 20 and one["process"] == "sleeping" for one in found)
     line.where(target(runs))
+    asked = line.profile(target(runs), "1", 0.2)
+    line.profile(target(runs), "1", 0.2)  # it is taken once
+    assert {one["rank"] for one in asked if one["process"]} == {0, 1, 2}
+    for run in runs:
+        run.read(lambda run: run.has("profiled"))
+        assert run.get("profiled")["name"] == "1" and run.get("profiled")["problem"] is None
+        assert run.kinds().count("profiled") == 1
     assert cluster.opened == 1, "one connection for all questions"
     line.close()
 
@@ -237,7 +244,7 @@ def test_a_worker_that_knows_no_question_is_asked_once():
 @pytest.mark.parametrize(
     ("greeting", "words"),
     [
-        (MAGIC.replace(b"1", b"9") + bytes(32), "another version"),
+        (MAGIC.replace(b"2", b"9") + bytes(32), "another version"),
         (b"SSH-2.0-OpenSSH_9.7\r\n" + bytes(40), "does not know the job's key"),
         (b"", "closed"),
     ],
@@ -365,6 +372,7 @@ def test_it_ends_as_the_rank_does(tmp_path, cell, status):
     )
 
 
+@pytest.mark.slow
 def test_a_rank_ends_with_its_parent(pods):
     (run,) = pods()
     rank = rank_of(run)
@@ -394,6 +402,7 @@ def runs_again(run: PodRun, times: int) -> None:
     run.read(lambda run: run.kinds().count("running") == times)
 
 
+@pytest.mark.slow
 def test_all_ranks_start_anew_in_their_pods_and_only_once_for_an_id(pods):
     runs = pods("import subprocess\nsubprocess.Popen(['sleep', '600'])\n" + SLEEPS, nodes=3)
     before, all_before = pids(runs), [descendants(run.process.pid) for run in runs]
@@ -415,6 +424,7 @@ def test_all_ranks_start_anew_in_their_pods_and_only_once_for_an_id(pods):
     assert runs[0].process.wait(30) == 128 + signal.SIGTERM
 
 
+@pytest.mark.slow
 def test_no_rank_is_stopped_where_one_cannot_be_reached(pods):
     runs = pods(nodes=3)
     before = pids(runs)
@@ -432,6 +442,7 @@ def test_no_rank_is_stopped_where_one_cannot_be_reached(pods):
     line.close()
 
 
+@pytest.mark.slow
 def test_a_rank_that_is_stopped_waits_and_its_pod_can_be_ended(pods):
     (run,) = pods()
     line = Line(Loopback(), MINE)

@@ -44,3 +44,11 @@ def test_another_rank_reaches_an_address_of_either_kind(monkeypatch):
                 f"{host}:{port}",
                 f"{address}:{port}",
             )
+
+
+def test_ranks_that_somebody_watches_over_may_be_silent_for_long(monkeypatch):
+    monkeypatch.setenv("JAXTRAIN_HEARTBEAT_TIMEOUT", "1000.5")
+    channel = Channel(None)
+    assert rendezvous._heartbeat(channel) == {"heartbeat_timeout_seconds": 1001}
+    monkeypatch.setattr(channel, "supervised", False)
+    assert rendezvous._heartbeat(channel) == {}

@@ -146,7 +146,7 @@ LINES = st.lists(
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.lists(st.lists(PARTS, min_size=1, max_size=3), min_size=1, max_size=6),
     LINES,
@@ -302,7 +302,7 @@ def test_no_name_leads_out_of_the_directory(tmp_path, monkeypatch, name):
     assert not list(tmp_path.rglob("x"))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.text(st.sampled_from("a./\\"), max_size=8))
 def test_all_that_is_written_is_in_the_directory(tmp_path_factory, name):
     top = tmp_path_factory.mktemp("top")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import re
 import subprocess
@@ -16,7 +17,8 @@ from hypothesis import strategies as st
 import jupyter_jax_trainer
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.messages import options as say
-from jupyter_jax_trainer.options.amounts import cores, quantity
+from jupyter_jax_trainer.options import amounts
+from jupyter_jax_trainer.options.amounts import cores, quantity, ranks_in
 from jupyter_jax_trainer.options.checks import MAX_ITEMS, MAX_SETTING, MAX_TEXT, valid_name
 from jupyter_jax_trainer.options.spec import (
     CLUSTER_ONLY,
@@ -49,9 +51,11 @@ def test_every_option_of_the_design_is_read():
         "--context me@cluster --namespace team --cpu 500m --memory 16Gi --image ghcr.io/me/jax:1 "
         "--env A=1 --env 'B=two words' --env-from-secret token --package 'optax>=0.2,<1' "
         "--package flax --volume data:/data --store s3://bucket/x --service-account me "
-        "--queue team-a --priority high --timeout 1h30m --max-restarts 3 "
+        "--queue team-a --priority high --timeout 1h30m --hang-timeout 20m --max-restarts 3 "
         "--dataset hf://a/b --model s3://c/d --detach --dry-run "
-        "--show-secrets --package-from-pods --no-packages"
+        "--show-secrets --package-from-pods --no-packages --stop-on-nan --no-compile-cache "
+        "--profile steps=10:15 "
+        "-s lab --idle never --rank 3,0-1"
     )
     assert spec == JobSpec(
         name="demo",
@@ -80,6 +84,7 @@ def test_every_option_of_the_design_is_read():
         queue="team-a",
         priority="high",
         timeout=5400.0,
+        hang_timeout=1200.0,
         max_restarts=3,
         dataset="hf://a/b",
         model="s3://c/d",
@@ -88,8 +93,56 @@ def test_every_option_of_the_design_is_read():
         show_secrets=True,
         package_from_pods=True,
         no_packages=True,
+        stop_on_nan=True,
+        profile="steps=10:15",
+        no_compile_cache=True,
+        session="lab",
+        idle=0.0,
+        rank="0-1,3",
     )
     assert spec.explicit == set(BY_FIELD)
+
+
+@pytest.mark.parametrize(
+    ("given", "kept", "of_four"),
+    [
+        ("2", "2", [2]),
+        (2, "2", [2]),
+        ([0, 3], "0,3", [0, 3]),
+        ("3,0", "0,3", [0, 3]),
+        ("0-2,1", "0-2", [0, 1, 2]),
+        ("all", "all", [0, 1, 2, 3]),
+    ],
+)
+def test_ranks_of_a_cell(given, kept, of_four):
+    spec = spec_from_options(session="lab", rank=given)
+    assert spec.rank == kept and ranks_in(kept, 4) == of_four
+    assert parse_cell_line(spec.to_line()) == spec
+
+
+@pytest.mark.parametrize("given", ["", "-1", "3-1", "4096", "0,", "any", "0;1", True, 1.5, [], "²"])
+def test_what_are_no_ranks_is_refused(given):
+    with pytest.raises(UsageError):
+        spec_from_options(session="lab", rank=given)
+
+
+@given(st.text("0123456789-,al ", max_size=12) | st.lists(st.integers(-2, 5000), max_size=4))
+def test_ranks_are_read_or_refused(text):
+    with contextlib.suppress(UsageError):
+        kept = amounts.ranks("--rank", text)
+        assert amounts.ranks("--rank", kept) == kept
+        assert ranks_in(kept, 2) == sorted(set(ranks_in(kept, 2)))
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds", "written"),
+    [("never", 0, "never"), ("0", 0, "never"), ("0s", 0, "never"), ("90m", 5400, "1h30m")],
+)
+def test_a_session_may_be_idle_for_a_while_or_for_ever(text, seconds, written):
+    spec = parse_cell_line(f"-s lab --idle {text}")
+    assert spec.idle == seconds and spec.to_line() == f"-s lab --idle {written}"
+    assert JobSpec.from_json(spec.to_json()) == spec
+    assert spec_from_options(session="lab", idle=seconds) == spec
 
 
 def test_a_switch_that_turns_something_off_can_be_taken_back():
@@ -606,3 +659,15 @@ READERS = "\n".join(
 @pytest.mark.parametrize("field", BY_FIELD)
 def test_every_option_has_an_effect(field):
     assert re.search(rf"\bspec\.{field}\b", READERS) or f'"{field}"' in READERS
+
+
+def test_a_line_leaves_nothing_to_the_garbage_collector():
+    parse_cell_line("fit -n 2 -o a,b")
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(10):
+            parse_cell_line("fit -n 2 -o a,b")
+        assert gc.collect() < 100
+    finally:
+        gc.enable()

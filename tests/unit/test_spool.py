@@ -468,7 +468,7 @@ def expected_of(lines, follower):
 
 
 @given(logs(), st.data())
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, suppress_health_check=list(HealthCheck))
 def test_cuts_and_kills_anywhere(tmp_path_factory, lines, data):
     follower = Follower(tmp_path_factory.mktemp("job"))
     whole = Node(lines)

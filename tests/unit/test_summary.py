@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import math
+import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made_jobs import make_job
+from made_jobs import held, made_cell, make_job
 
 from jupyter_jax_trainer import widget
 from jupyter_jax_trainer.errors import UsageError
+from jupyter_jax_trainer.jobdir import session
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.waiting import Waiting, is_waited_for, let_go
+from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.queries.summary import SummaryReader, tail
 from jupyter_jax_trainer.views.spark import sparkline
 
@@ -86,6 +89,26 @@ def test_whatever_is_printed_the_tail_is_the_end_of_it(tmp_path_factory, pieces)
         mine = [line for source, _, line in found if source == rank]
         assert mine == whole[len(whole) - len(mine) :]
     assert len(found) == min(5, sum(bool(w.strip()) for t in said.values() for w in t.split("\n")))
+
+
+def test_a_cell_says_when_its_session_ends_if_that_is_soon():
+    lab, spec = make_job("lab", "Running"), JobSpec(session="lab")
+    reader = SummaryReader(Job(made_cell(make_job("lab-cell-1", spec=spec), "lab")))
+    record = session.first(1800.0)
+    now = time.time()
+    for left, soon in ((299, True), (301, False), (-1, False)):
+        record.update(idle_since=now - 1800 + left, idle_ends=now + left)
+        session.write(lab, record)
+        with held(lab):
+            assert reader.read()["idle_ends"] == (now + left if soon else None)
+    record.update(idle_since=now - 1500, idle_ends=now + 200)
+    session.write(lab, record)
+    assert reader.read()["idle_ends"] is None  # nobody holds the session any more
+    with held(lab):
+        assert reader.read()["idle_ends"] == now + 200
+        record.update(idle_since=None, idle_ends=None)
+        session.write(lab, record)
+        assert reader.read()["idle_ends"] is None
 
 
 def test_the_series_that_says_most_thinned_out():

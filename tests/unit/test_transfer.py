@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import io
+import itertools
 import os
 import random
 import signal
@@ -25,7 +27,7 @@ from relays import Relays
 
 from jupyter_jax_trainer.backends.kubernetes.follow.line import Line, Target
 from jupyter_jax_trainer.backends.kubernetes.follow.sending import Progress, Sending, Waiting
-from jupyter_jax_trainer.backends.kubernetes.submit import payload
+from jupyter_jax_trainer.backends.kubernetes.submit import payload, pieces
 from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.worker.pod import parcel as parcels
 from jupyter_jax_trainer.worker.pod import peer
@@ -79,6 +81,11 @@ def bytes_of(size: int) -> bytes:
     return np.random.default_rng(7).bytes(size)
 
 
+def hash_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return parcels.hash_of(parcels.digests_of(file))
+
+
 def send(
     cluster: Any,
     bundle: Path,
@@ -125,8 +132,7 @@ class Swarm:
             relay.transfer = Transfer(KEY.encode(), rank, of_loop, self.parcels[rank])
 
     def parcel(self, rank: int, folder: Path) -> Parcel:
-        data = self.bundle.read_bytes()
-        return Parcel(hashlib.sha256(data).hexdigest(), len(data), folder / f"rank-{rank}")
+        return Parcel(hash_of(self.bundle), self.bundle.stat().st_size, folder / f"rank-{rank}")
 
     def waiting(self) -> set[int]:
         return {rank for rank, one in enumerate(self.parcels) if not one.is_whole}
@@ -150,8 +156,8 @@ def swarm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
             super().__init__(*args, **more)
             self._of = of[-1] if of else None
 
-        def send(self, data: Any, *flags: int) -> int:
-            count = super().send(data, *flags)
+        def sendmsg(self, buffers: Any, *more: Any) -> int:
+            count = super().sendmsg(buffers, *more)
             if self._of is not None:
                 made[-1].sent[self._of] += count
             return count
@@ -177,7 +183,29 @@ def swarm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
         one.relays.close()
 
 
-@pytest.mark.parametrize(("ranks", "size"), [(1, 0), (2, 1), (3, 3_000_000), (64, 1_000_000)])
+@pytest.mark.parametrize("note", ["right", "wrong"])
+def test_what_was_hashed_at_submission_is_not_hashed_again_unless_it_is_wrong(swarm, note):
+    pods, cluster = swarm(2), Loopback()
+    pieces.note(pods.bundle)
+    if note == "wrong":
+        pods.bundle.with_suffix(".sha256").write_bytes(bytes(3 * 32))
+    pods.send(cluster)
+    pods.wait()
+    size = pods.bundle.stat().st_size
+    assert (cluster.sent > size + 10_000) == (note == "wrong"), "it was used, and given up"
+
+
+@pytest.mark.parametrize(
+    ("ranks", "size"),
+    [
+        (1, 0),
+        (2, 1),
+        (3, 3_000_000),
+        (64, 1_000_000),
+        pytest.param(256, 1_000_000, marks=pytest.mark.release),
+        pytest.param(8, 100_000_000, marks=pytest.mark.release),
+    ],
+)
 def test_all_pods_get_it_and_none_sends_it_more_than_twice(swarm, ranks, size):
     pods, cluster = swarm(ranks, max(1, size)), Loopback()
     sending = pods.send(cluster)
@@ -188,6 +216,7 @@ def test_all_pods_get_it_and_none_sends_it_more_than_twice(swarm, ranks, size):
     assert all(Path(one.path).read_bytes() == data for one in pods.parcels)
     overhead = 5_000 + 20 * 64
     assert cluster.sent < 1.01 * len(data) + overhead * ranks, "the API carries it once"
+    assert bool(pods.sent) == (ranks > 1)
     assert max(pods.sent.values(), default=0) < 2.01 * len(data) + 60 * ranks + 2 * overhead
 
 
@@ -237,6 +266,7 @@ send(Loopback(), Path(sys.argv[1]), ports, lambda: {*range(len(ports))}).join()
 """
 
 
+@pytest.mark.slow
 def test_a_follower_that_is_killed_while_it_sends_is_followed_by_another(swarm):
     size = 60_000_000
     pods = swarm(3, size)
@@ -253,11 +283,10 @@ def test_a_follower_that_is_killed_while_it_sends_is_followed_by_another(swarm):
     pods.send(cluster)
     pods.wait()
     assert cluster.sent < 0.9 * size
-    assert hashlib.sha256(Path(pods.parcels[2].path).read_bytes()).hexdigest() == (
-        pods.parcels[2].sha256
-    )
+    assert hash_of(Path(pods.parcels[2].path)) == hash_of(pods.bundle)
 
 
+@pytest.mark.slow
 def test_pods_that_come_later_get_it_from_those_that_have_it(swarm):
     pods = swarm(12)
     there = {0, 1}
@@ -272,6 +301,7 @@ def test_pods_that_come_later_get_it_from_those_that_have_it(swarm):
     assert max(pods.sent.values()) < 4.1 * 3_000_000
 
 
+@pytest.mark.slow
 def test_a_pod_that_comes_while_it_is_sent_does_not_wait_for_the_end(swarm):
     pods = swarm(2, 40_000_000)
     there = {0}
@@ -303,6 +333,7 @@ def test_a_pod_that_comes_while_it_is_sent_does_not_wait_for_the_end(swarm):
     assert cluster.early and cluster.opened == ["pod-0"]
 
 
+@pytest.mark.slow
 def test_a_pod_that_others_cannot_reach_gets_it_through_the_api(swarm):
     pods = swarm(4)
     with socket.socket() as nobody:
@@ -321,6 +352,7 @@ def test_a_pod_that_others_cannot_reach_gets_it_through_the_api(swarm):
     assert any("rank 2" in text for text in pods.problems)
 
 
+@pytest.mark.slow
 def test_another_pod_takes_the_place_of_one_that_is_gone(swarm):
     """The first in a part of the tree is dead: those behind it get the bundle all the same."""
     pods = swarm(8)
@@ -402,6 +434,7 @@ def test_a_pod_that_waits_can_be_ended(pods):
     assert run.end() == 128 + signal.SIGTERM
 
 
+@pytest.mark.slow
 def test_pods_that_wait_can_be_asked_where_they_are(pods):
     runs = pods(DATA, nodes=2)
     at = {1: ("127.0.0.1", ports(runs)[1])}
@@ -440,7 +473,7 @@ def test_a_container_that_starts_again_has_the_bundle(pods, tmp_path):
     waits.clear()
     podruns.kill(run)
     (kept,) = (tmp_path / "scratch-0").glob(".jaxtrain-bundle-*")
-    again = Parcel(hashlib.sha256(kept.read_bytes()).hexdigest(), kept.stat().st_size, kept)
+    again = Parcel(hash_of(kept), kept.stat().st_size, kept)
     assert again.is_whole
     with kept.open("r+b") as file:
         file.write(b"?")
@@ -475,6 +508,28 @@ def test_what_does_not_fit_into_memory_is_refused(tmp_path, monkeypatch, version
     Parcel("0" * 64, 100_000_000, None)
 
 
+@pytest.mark.parametrize("sizes", [[1, 2, 3 << 19], [(1 << 20) - 1], [(1 << 20) + 1], [1 << 20]])
+def test_pieces_of_any_size_make_the_same_whole(tmp_path, sizes):
+    """A whole piece comes with its sha256, that of others is taken when they are together."""
+    whole = random.Random(5).randbytes(3_000_000)
+    parcel = Parcel(
+        parcels.hash_of(parcels.digests_of(io.BytesIO(whole))), len(whole), tmp_path / "kept"
+    )
+    for size in itertools.chain(sizes, itertools.repeat(1 << 20)):
+        piece = whole[parcel.have : parcel.have + size]
+        parcel.add(piece, hashlib.sha256(piece).digest())
+        if parcel.is_whole:
+            break
+    assert (tmp_path / "kept").read_bytes() == whole
+
+
+def test_more_than_the_whole_is_not_written(tmp_path):
+    parcel = Parcel("0" * 64, 100, tmp_path / "kept")
+    with pytest.raises(TransferError, match="is not the one that was sent"):
+        parcel.add(bytes(101), b"")
+    assert parcel.have == 0
+
+
 def test_a_disk_that_fills_meanwhile_is_said(tmp_path, monkeypatch):
     parcel = Parcel("0" * 64, 1000, tmp_path / "kept")
 
@@ -483,5 +538,5 @@ def test_a_disk_that_fills_meanwhile_is_said(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "pwrite", full)
     with pytest.raises(TransferError, match="The pod's disk is full") as caught:
-        parcel.add(b"x" * 10)
+        parcel.add(b"x" * 1000, b"")
     assert "--store" in caught.value.hint

@@ -19,24 +19,24 @@ from made_jobs import made_elsewhere, make_job, uid_of
 from test_about import Cluster, ended
 from test_trainjob import a_bundle, objects
 
-from jupyter_jax_trainer import api, cli
+from jupyter_jax_trainer import api, cli, sessions
 from jupyter_jax_trainer.backends.kubernetes.api.objects import TrainJob
 from jupyter_jax_trainer.backends.kubernetes.follow import attach, fetch
 from jupyter_jax_trainer.backends.kubernetes.submit import launch, trainjob
 from jupyter_jax_trainer.commands import Context, run_command, which
 from jupyter_jax_trainer.commands.completion import complete
 from jupyter_jax_trainer.errors import BackendError, JobNotFound, ResultsWithheld, UsageError
-from jupyter_jax_trainer.jobdir import files
+from jupyter_jax_trainer.jobdir import files, session
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.rows import row_of
 from jupyter_jax_trainer.messages import commands as say
-from jupyter_jax_trainer.options.spec import JobSpec
+from jupyter_jax_trainer.options.spec import JobSpec, spec_from_options
 from jupyter_jax_trainer.trust import policy, signing
 from jupyter_jax_trainer.trust.policy import Trust
 from jupyter_jax_trainer.trust.signing import Statement
 from jupyter_jax_trainer.views.card import Facts
-from jupyter_jax_trainer.views.follow import _Source
+from jupyter_jax_trainer.views.source import Source
 from jupyter_jax_trainer.worker.serialization.archive import write_archive
 
 PNG = base64.b64encode(b"\x89PNG\r\n").decode()
@@ -287,7 +287,7 @@ def displayed(directory: JobDir, *bundles: dict[str, Any]) -> list[tuple[Any, An
     ]
     directory.displays.write_text("".join(json.dumps(line) + "\n" for line in lines))
     view, job = Shown(), Job(directory)
-    _Source(job).pump(view, job.snapshot())  # type: ignore[arg-type]
+    Source(job).pump(view, job.snapshot())  # type: ignore[arg-type]
     return view.data
 
 
@@ -492,6 +492,35 @@ def test_what_a_trainjob_says_of_trust_is_not_taken(there):
     said = {"origin": {}, "trust": "own", "host": "here", "backend": "local"}
     notes[trainjob.ABOUT] = json.dumps({**json.loads(notes[trainjob.ABOUT]), **said})
     assert policy.of(Job(attach.attach("fit", None, None))) is Trust.FOREIGN
+
+
+def test_a_session_of_others_takes_no_cells_until_its_maker_is_trusted(home, monkeypatch):
+    spec = JobSpec(nodes=2, session="lab", name="lab")
+    directory = made_elsewhere(make_job("lab", "Running", spec=spec))
+    session.write(directory, {**session.first(None), "variables": {"x": {}}})
+    monkeypatch.setattr(Job, "_state", lambda job: job._dir.read_state())
+    lab = sessions.session("lab")
+    uses = [
+        lambda: api.in_session(spec_from_options(session="lab")),
+        lambda: api.prepare(spec_from_options(session="lab")),
+        lambda: lab.run(int),
+        lab.vars,
+        lambda: lab.get("x"),
+        lab.save,
+        lab.restore,
+        lab.restart,
+        lab.prolong,
+        lab.interrupt,
+    ]
+    for use in uses:
+        with pytest.raises(UsageError) as refused:
+            use()
+        assert refused.value.id == "trust.session-withheld"
+        assert "attach lab --trust" in refused.value.hint
+    assert sessions.live() == [] and complete("%jaxtrain vars la", 17) == []
+    assert "lab" in run("jobs")  # its state may be seen
+    policy.grant(Job(directory))
+    assert lab.vars() == {"x": {}} and [job.name for job in sessions.live()] == ["lab"]
 
 
 def test_results_in_a_store_are_read_for_signed_jobs_alone(foreign, tmp_path):

@@ -74,6 +74,7 @@ def test_what_is_too_large_or_not_to_be_had_is_left_to_the_pods_where_that_is_as
     assert found.note.id == "submit.dependencies-not-bundled"
 
 
+@pytest.mark.slow
 def test_an_index_may_be_a_folder(tmp_path, monkeypatch):
     """With the real pip."""
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
@@ -121,6 +122,7 @@ def test_no_other_index_is_used_unasked(pip, program, hashes, limit):
     assert wheels.gather(["wanted"], "3.11", Room(limit), from_pods=True).pip == ["wanted"]
 
 
+@pytest.mark.slow
 def test_another_file_than_the_one_of_the_report_is_refused(tmp_path, monkeypatch):
     """With the real pip, and an index that gives another file the second time."""
     made = 0

@@ -23,3 +23,8 @@ def test_a_cell_is_the_users_whatever_its_file_is_called():
     assert through("<ipython-input-3>", lookout.tell)["frame"] == "Cell 3:2 in generated"
     place = through("<cell>", lambda: through("<string>", lookout.tell))
     assert (place["cell_line"], place["doing"]) == (2, "<lambda>")
+
+
+def test_what_is_compiled_is_told():
+    assert Lookout(lambda: "step").tell()["compiles"] == "step"
+    assert Lookout().tell()["compiles"] is None

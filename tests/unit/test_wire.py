@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 
 import pytest
 from hypothesis import given
@@ -24,7 +25,7 @@ OWNER = Owner("ab" * 16, 7)
 
 def carry(source: Wire, target: Wire, size: int = 1 << 20) -> list[Message]:
     """Carry what is to be sent, in pieces."""
-    data, source.unsent[:] = bytes(source.unsent), b""
+    data = source.unsent.take()
     pieces = [data[at : at + size] for at in range(0, len(data), size)]
     return [message for piece in pieces for message in target.receive(piece)]
 
@@ -55,6 +56,28 @@ def test_messages_arrive_in_order_however_the_bytes_are_cut(messages, size):
         assert carry(source, target, size) == [Message({"number": number}, body)]
 
 
+@given(st.lists(st.binary(max_size=300), max_size=5), st.data())
+def test_bodies_may_be_written_where_they_are_awaited(bodies, data):
+    """And be sent in any number of calls."""
+    client, server = connected()
+    for body in bodies:
+        client.send(Message({}, body))
+    found: list[Message] = []
+    while client.unsent:
+        sent = b"".join(client.unsent.first())[: data.draw(st.integers(1, 400))]
+        client.unsent.drop(len(sent))
+        while sent:
+            if server.awaited and data.draw(st.booleans()):
+                count = min(len(sent), len(server.awaited))
+                server.awaited[:count] = sent[:count]
+                found += server.fill(count)
+            else:
+                count = min(len(sent), 50)
+                found += server.receive(sent[:count])
+            sent = sent[count:]
+    assert [message.body for message in found] == bodies
+
+
 @pytest.mark.parametrize(
     ("client_key", "server_key", "rank"),
     [(b"other", KEY, 3), (KEY, b"other", 3), (KEY, KEY, 4)],
@@ -78,7 +101,7 @@ def test_a_server_that_does_not_know_the_key_is_found_out():
     """It repeats what the client said."""
     client = Wire(KEY, 3, OWNER)
     assert not list(client.receive(MAGIC + b"n" * 32))
-    said = bytes(client.unsent)
+    said = client.unsent.take()
     with pytest.raises(WireError):
         list(client.receive(said[-32:]))
 
@@ -86,8 +109,7 @@ def test_a_server_that_does_not_know_the_key_is_found_out():
 def introduction(client: Wire, server: Wire) -> bytes:
     """Return what a client sends to prove itself."""
     carry(server, client)
-    said, client.unsent[:] = bytes(client.unsent), b""
-    return said
+    return client.unsent.take()
 
 
 def test_a_proof_that_was_overheard_opens_no_other_connection():
@@ -124,7 +146,7 @@ def test_a_proof_is_not_sent_back_to_its_sender_as_the_other_ends():
 
 
 def test_the_other_version_is_told_by_both_ends():
-    later = MAGIC.replace(b"1", b"2")
+    later = MAGIC.replace(b"2", b"3")
     client, server = Wire(KEY, 3, OWNER), Wire(KEY, 3)
     with pytest.raises(VersionError):
         list(client.receive(later + bytes(32)))
@@ -140,7 +162,7 @@ def test_the_other_version_is_told_by_both_ends():
 def test_a_changed_byte_is_found(data):
     client, server = connected()
     client.send(Message({"ask": "where", "number": 1}, b"body" * 10))
-    sent, client.unsent[:] = bytearray(client.unsent), b""
+    sent = bytearray(client.unsent.take())
     at = data.draw(st.integers(0, len(sent) - 1))
     sent[at] ^= data.draw(st.integers(1, 255))
     with contextlib.suppress(WireError):
@@ -153,8 +175,7 @@ def test_what_is_repeated_or_left_out_or_of_another_connection_does_not_fit(firs
     sent = []
     for number in range(3):
         client.send(Message({"number": number}))
-        sent.append(bytes(client.unsent))
-        client.unsent.clear()
+        sent.append(client.unsent.take())
     if (first, second) != (0, 1):
         with pytest.raises(WireError):
             list(server.receive(sent[first] + sent[second]))
@@ -163,6 +184,18 @@ def test_what_is_repeated_or_left_out_or_of_another_connection_does_not_fit(firs
         list(other.receive(sent[0]))
     with pytest.raises(WireError):
         list(client.receive(sent[0]))  # back to its sender
+
+
+def test_a_message_has_the_sha256_of_its_body_and_is_not_taken_with_another():
+    client, server = connected()
+    client.send(Message({}, b"body"))
+    (found,) = carry(client, server)
+    assert found.digest == hashlib.sha256(b"body").digest()
+    client.send(Message({}, b"body", found.digest))
+    assert carry(client, server) == [found]
+    client.send(Message({}, b"other", found.digest))
+    with pytest.raises(WireError):
+        carry(client, server)
 
 
 def test_sizes_are_bounded():

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -35,10 +35,12 @@ from jupyter_jax_trainer.jobdir.manifest import Manifest
 from jupyter_jax_trainer.jobdir.state import JobState, submitting
 from jupyter_jax_trainer.messages import channel
 from jupyter_jax_trainer.messages import kubernetes as say
+from jupyter_jax_trainer.messages import session as of_sessions
 from jupyter_jax_trainer.options.spec import JobSpec
 
 if TYPE_CHECKING:
-    from jupyter_jax_trainer.channel.protocol import RankPlace
+    from jupyter_jax_trainer.capture import Capture
+    from jupyter_jax_trainer.channel.protocol import ProfileName, RankPlace
     from jupyter_jax_trainer.doctor.finding import Finding
     from jupyter_jax_trainer.runtime import Runtime
 
@@ -47,7 +49,14 @@ class KubernetesBackend(Backend):
     """TrainJobs in the clusters of the kubeconfig, or in that of the pod in which this runs."""
 
     name = "kubernetes"
-    capabilities = Capabilities(suspend=True, clusters=True, where=True, index_is_final=True)
+    capabilities = Capabilities(
+        suspend=True,
+        clusters=True,
+        where=True,
+        profiles=True,
+        sessions=True,
+        index_is_final=True,
+    )
     cancel_timeout = timeouts.CLUSTER_CANCEL
 
     # -- before a job ------------------------------------------------------------------------
@@ -212,22 +221,27 @@ class KubernetesBackend(Backend):
         return control.see_to_it(plan_of(directory.read_manifest()), state or submitting())
 
     def cancel(self, directory: JobDir) -> None:
-        """Delete the TrainJob, and with it pods and Secrets."""
+        """Delete the TrainJob, and with it pods and Secrets; a cell has its mark alone."""
         from jupyter_jax_trainer.backends.kubernetes import control
 
-        control.cancel(directory.read_manifest(), directory)
+        manifest = directory.read_manifest()
+        if "cell_of" not in manifest:
+            control.cancel(manifest, directory)
 
     def set_suspended(self, directory: JobDir, suspended: bool) -> None:
         """Suspend or resume the TrainJob."""
         from jupyter_jax_trainer.backends.kubernetes import control
 
-        control.set_suspended(directory.read_manifest(), directory, suspended)
+        manifest = _of_own_pods(directory)
+        control.set_suspended(manifest, directory, suspended)
 
     def delete(self, directory: JobDir) -> None:
-        """Delete the TrainJob, and files in a store."""
+        """Delete the TrainJob, and files in a store; a cell has neither."""
         from jupyter_jax_trainer.backends.kubernetes import control
 
-        control.delete(directory.read_manifest(), directory)
+        manifest = directory.read_manifest()
+        if "cell_of" not in manifest:
+            control.delete(manifest, directory)
 
     def place(self, manifest: Manifest) -> str:
         """Return the namespace and the context of a job."""
@@ -251,23 +265,68 @@ class KubernetesBackend(Backend):
         """Return the TrainJob of a job as the cluster has it now, without what may be secret."""
         from jupyter_jax_trainer.backends.kubernetes import control
 
-        return control.job_yaml(directory.read_manifest(), directory)
+        return control.job_yaml(_of_own_pods(directory), directory)
 
     def where(self, directory: JobDir) -> Sequence[RankPlace]:
         """Ask the job's follower; else return where ranks said to be when they stood still."""
         from jupyter_jax_trainer.channel import asking
         from jupyter_jax_trainer.channel.places import rank_place
 
+        manifest = directory.read_manifest()
+        uid = manifest["cell_of"]["uid"] if "cell_of" in manifest else manifest["uid"]
         with contextlib.suppress(BackendError):
-            return asking.where(directory.read_manifest()["uid"], directory.path.name)
+            return asking.where(uid, directory.path.name)
         state, why = directory.read_state(), channel.NO_FOLLOWER()
         return [rank_place(rank, time.time(), why) for rank in state["ranks"]] if state else []
+
+    def packages_for_cell(self, session: JobDir, capture: Capture) -> Mapping[str, bytes]:
+        """Pack what a cell imports, and the image of its session lacks."""
+        from jupyter_jax_trainer.backends.kubernetes.submit import latepackages
+
+        return latepackages.add(session, capture)
+
+    def profile(self, directory: JobDir, seconds: float) -> ProfileName:
+        """Ask the job's follower, or that of the session that runs the cell."""
+        from jupyter_jax_trainer.channel import asking
+
+        manifest = directory.read_manifest()
+        uid = manifest["cell_of"]["uid"] if "cell_of" in manifest else manifest["uid"]
+        return asking.profile(uid, directory.path.name, seconds)
+
+    def run_in_session(self, session: JobDir, cell: JobDir, lock: int) -> None:
+        """Hand a cell to the session's follower; one is started where there is none."""
+        from jupyter_jax_trainer.backends import cells
+        from jupyter_jax_trainer.backends.kubernetes import control
+
+        plan = plan_of(session.read_manifest())
+
+        def has_ended() -> str | None:
+            state = session.read_state() or submitting()
+            if state["state"].ended:
+                return state["reason"] or str(state["state"])
+            if not session.is_live():
+                control.see_to_it(plan, state)
+            return None
+
+        cells.hand_over(session, cell, lock, has_ended)
+
+    def restart_session(self, session: JobDir) -> None:
+        """Have the session's follower start its ranks anew."""
+        from jupyter_jax_trainer.backends import cells
+
+        cells.restart(session)
+
+    def prolong_session(self, session: JobDir, seconds: float | None) -> None:
+        """Have the pods of the session wait for longer."""
+        from jupyter_jax_trainer.backends import cells
+
+        cells.prolong(session, seconds)
 
     def take_over(self, directory: JobDir) -> None:
         """Have the job's follower take over the channel, as soon as there are pods."""
         from jupyter_jax_trainer.trust import policy
 
-        manifest = directory.read_manifest()
+        manifest = _of_own_pods(directory)
         if not policy.standing(directory, manifest).mine or not manifest.get("frame_key"):
             raise UsageError(channel.NOT_TO_BE_TAKEN(job=directory.path.name))
         directory.take_over.touch(mode=0o600)
@@ -307,3 +366,12 @@ class KubernetesBackend(Backend):
         if not rows:
             raise JobNotFound(say.JUST_DELETED(name=name))
         return client.namespace, rows[0]
+
+
+def _of_own_pods(directory: JobDir) -> Manifest:
+    """Return the manifest of a job; `UsageError` for a cell, which has the pods of its session."""
+    manifest = directory.read_manifest()
+    if "cell_of" in manifest:
+        session = manifest["cell_of"]["session"]
+        raise UsageError(of_sessions.PODS_OF_SESSION(job=directory.path.name, session=session))
+    return manifest

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from jupyter_jax_trainer import masking, timeouts
+from jupyter_jax_trainer.backends import idle
 from jupyter_jax_trainer.backends.kubernetes.api import identity, kubeconfig, rights
 from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError
 from jupyter_jax_trainer.backends.kubernetes.api.objects import (
@@ -29,6 +30,7 @@ from jupyter_jax_trainer.backends.kubernetes.submit import (
     devices,
     images,
     launch,
+    packagecache,
     payload,
     podgroups,
     podsecurity,
@@ -138,7 +140,7 @@ class KubernetesSubmission:
                 say.TAINT_NOT_TOLERATED(runtime=name, taint=runtimes.taint(runtime, device))
             )
         place = say.ON_KUBERNETES(namespace=self._client.namespace, runtime=name)
-        return {
+        plan: KubernetesPlan = {
             "runtime": name,
             "runtime_kind": runtime.kind,
             "runs_once": bool(spec.max_restarts) or runtimes.runs_once(runtime),
@@ -163,11 +165,14 @@ class KubernetesSubmission:
             "mounts": self._mounts,
             "tolerations": [dict(one.json) for one in tolerations],
             "shared": runtimes.shared_folder(runtime),
+            "compile_cache": runtimes.shares_compiled(runtime),
             "pip": taken.pip,
             "secret_keys": secret_keys,
             "max_name": max_name,
             "note": f"{place}, {chosen}" if chosen else place,
         }
+        idle.put_into(plan, spec, lambda: runtimes.idle_limits(runtime))
+        return plan
 
     def check_size(self, total: int, spec: JobSpec) -> None:
         """Refuse what won't fit through."""
@@ -176,7 +181,7 @@ class KubernetesSubmission:
     def check_capture(self, capture: Capture, spec: JobSpec, plan: Plan) -> None:
         """Refuse objects that the runtime's Python can't read; note what may be too large."""
         made = cast(KubernetesPlan, plan)
-        if capture.python_bound and made["python"] not in (None, runtimes.PYTHON):
+        if capture.python_bound and made.get("python") not in (None, runtimes.PYTHON):
             raise CaptureError(
                 say.PYTHON_DIFFERS(
                     names=", ".join(capture.python_bound),
@@ -260,6 +265,9 @@ class KubernetesSubmission:
         with tempfile.TemporaryDirectory() as folder:
             bundle = Path(folder) / "bundle.pyz"
             manifest["digest"] = write(bundle)
+            self._plan_packages(bundle, spec, made)
+            if spec.show_secrets:  # kubectl sends nothing later
+                made["without_packages"] = False
             packed, job, secrets = launch.manifests(bundle, manifest, spec, made)
         documents: list[ApiObject] = [job, *secrets]
         own = restarts.runtime_of(manifest)
@@ -282,6 +290,8 @@ class KubernetesSubmission:
         if packed.upload:
             target = packed.upload if spec.show_secrets else masking.text(packed.upload)
             lines.append(say.WOULD_UPLOAD(target=target))
+        if made["without_packages"]:
+            lines.append(say.WOULD_OMIT(size=size(made["packages"])))
         if packed.later:
             lines.append(say.WOULD_SEND_LATER(size=size(packed.later)))
         if spec.show_secrets:
@@ -305,6 +315,7 @@ class KubernetesSubmission:
         spec = JobSpec.from_json(manifest["spec"])
         plan = plan_of(manifest)
         signing.ensure_key()  # a damaged one is said before anything starts
+        self._plan_packages(directory.bundle, spec, plan)
         packed, job, secrets = launch.manifests(directory.bundle, manifest, spec, plan)
         manifest["frame_key"] = packed.key
         # The pods go on when this machine loses power, and their words are worth nothing then
@@ -313,6 +324,8 @@ class KubernetesSubmission:
         sync_folder(directory.path.parent)
         state = launch.submitted_state(spec.nodes)
         files.write_json(directory.state, state)
+        if spec.session is not None and self._image is not None:
+            images.note(directory, plan["image"], images.contents(self._image))
         launch.start_follower(plan)
         try:
             if packed.upload:
@@ -331,6 +344,16 @@ class KubernetesSubmission:
             if packed.upload:
                 payload.remove(packed.upload, manifest["uid"])
             raise
+
+    def _plan_packages(self, bundle: Path, spec: JobSpec, plan: KubernetesPlan) -> None:
+        """Leave packages out where pods have them already, and can get those that are gone."""
+        plan["packages"] = sum(map(len, self.wheels.values()))
+        plan["without_packages"] = (
+            bool(plan["packages"])
+            and spec.store is None
+            and packagecache.has(bundle, spec, plan)
+            and self._has_channel()
+        )
 
     def _has_channel(self) -> bool:
         """Return whether what is too large for Secrets can follow through the channel."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from jupyter_jax_trainer import machine
 from jupyter_jax_trainer.backends.base import Backend, Capabilities, Submission, Target
 from jupyter_jax_trainer.errors import JobDirError, JobNotFound, UsageError
-from jupyter_jax_trainer.jobdir import layout
+from jupyter_jax_trainer.jobdir import endrunner, layout, store
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.manifest import Manifest, machine_of
 from jupyter_jax_trainer.jobdir.state import JobState, cut_off, submitting
@@ -16,7 +16,7 @@ from jupyter_jax_trainer.messages import local as say
 from jupyter_jax_trainer.options.spec import JobSpec, refuse_for_local
 
 if TYPE_CHECKING:
-    from jupyter_jax_trainer.channel.protocol import RankPlace
+    from jupyter_jax_trainer.channel.protocol import ProfileName, RankPlace
     from jupyter_jax_trainer.doctor.finding import Finding
     from jupyter_jax_trainer.runtime import Runtime
 
@@ -25,7 +25,7 @@ class LocalBackend(Backend):
     """Processes of this machine, each job under a supervisor of its own."""
 
     name = "local"
-    capabilities = Capabilities(where=True)
+    capabilities = Capabilities(where=True, profiles=True, sessions=True)
     runtime_prefix = "local-"
 
     def check(self, spec: JobSpec) -> None:
@@ -81,7 +81,9 @@ class LocalBackend(Backend):
 
         if manifest is not None:
             end_strays(str(manifest["uid"]))
-        return layout.end_abandoned(directory) or state
+        state = layout.end_abandoned(directory) or state
+        endrunner.start(store.home())
+        return state
 
     def set_suspended(self, directory: JobDir, suspended: bool) -> None:
         """Refuse it: processes of this machine can't make way and come back."""
@@ -89,10 +91,40 @@ class LocalBackend(Backend):
         raise UsageError(say.SUSPEND_NEEDS_CLUSTER(verb=verb, job=directory.path.name))
 
     def where(self, directory: JobDir) -> Sequence[RankPlace]:
-        """Ask the job's supervisor."""
+        """Ask the supervisor of the job, or of the session that runs the cell."""
         from jupyter_jax_trainer.channel import asking
 
-        return asking.where(directory.read_manifest()["uid"], directory.path.name)
+        return asking.where(_writer_of(directory), directory.path.name)
+
+    def profile(self, directory: JobDir, seconds: float) -> ProfileName:
+        """Ask the supervisor of the job, or of the session that runs the cell."""
+        from jupyter_jax_trainer.channel import asking
+
+        return asking.profile(_writer_of(directory), directory.path.name, seconds)
+
+    def run_in_session(self, session: JobDir, cell: JobDir, lock: int) -> None:
+        """Hand a cell to the session's supervisor, as soon as that listens."""
+        from jupyter_jax_trainer.backends import cells
+
+        def has_ended() -> str | None:
+            state = session.read_state()
+            if (state is not None and state["state"].ended) or not session.is_live():
+                return (state and state["reason"]) or say.SUPERVISOR_CRASHED()
+            return None
+
+        cells.hand_over(session, cell, lock, has_ended)
+
+    def restart_session(self, session: JobDir) -> None:
+        """Have the session's supervisor start its ranks anew."""
+        from jupyter_jax_trainer.backends import cells
+
+        cells.restart(session)
+
+    def prolong_session(self, session: JobDir, seconds: float | None) -> None:
+        """Have the session's supervisor wait for longer."""
+        from jupyter_jax_trainer.backends import cells
+
+        cells.prolong(session, seconds)
 
     def place(self, manifest: Manifest) -> str:
         """Return where a job runs."""
@@ -101,3 +133,9 @@ class LocalBackend(Backend):
     def job_yaml(self, directory: JobDir) -> str:
         """Refuse it: there is none."""
         raise JobNotFound(say.JOB_HAS_NO_TRAINJOB(job=directory.path.name))
+
+
+def _writer_of(directory: JobDir) -> str:
+    """Return the uid by which the supervisor of a job is asked, or that of its session."""
+    manifest = directory.read_manifest()
+    return manifest["cell_of"]["uid"] if "cell_of" in manifest else manifest["uid"]

@@ -18,7 +18,7 @@ from jupyter_jax_trainer.backends.local.runtimes import gpu_plugin, local_gpus
 from jupyter_jax_trainer.channel import sockets
 from jupyter_jax_trainer.doctor.finding import FAIL, OK, WARN, Finding
 from jupyter_jax_trainer.errors import BackendError, JobDirError, UsageError
-from jupyter_jax_trainer.jobdir import layout, locks, store
+from jupyter_jax_trainer.jobdir import endhook, layout, locks, store
 from jupyter_jax_trainer.jobdir.manifest import machine_of
 from jupyter_jax_trainer.messages import Label, Message, identify
 from jupyter_jax_trainer.messages import doctor as say
@@ -281,6 +281,10 @@ def _settings() -> Finding:
         retention.Bounds.of_environment()
     except UsageError as error:
         return Finding(FAIL, SETTINGS(), error.message, error.hint or CORRECT_SETTING())
+    try:
+        endhook.read(store.home())
+    except UsageError as error:
+        return Finding(WARN, SETTINGS(), error.message, error.hint or CORRECT_SETTING())
     level = os.environ.get(log.LEVEL_VARIABLE, "")
     if level and level.lower() not in log.LEVELS:
         said = UNKNOWN_LEVEL(variable=log.LEVEL_VARIABLE, value=level, levels=", ".join(log.LEVELS))

@@ -12,12 +12,15 @@ import signal
 from typing import NoReturn
 
 from jupyter_jax_trainer.backends.local import processes, workers
-from jupyter_jax_trainer.backends.local.supervisor import Supervisor
-from jupyter_jax_trainer.jobdir import layout
+from jupyter_jax_trainer.backends.local.session import supervisor_of
+from jupyter_jax_trainer.errors import JobDirError
+from jupyter_jax_trainer.jobdir import endrunner, layout
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.log import log_exception
 from jupyter_jax_trainer.messages import local as say
 from jupyter_jax_trainer.worker.processes import end_descendants
+
+_LOOK = 1.0  # seconds between looks for cells of a session that have ended
 
 
 def supervise(path: str, start_rank: workers.Starter, lock: int) -> NoReturn:
@@ -40,8 +43,10 @@ def supervise(path: str, start_rank: workers.Starter, lock: int) -> NoReturn:
     if pid == 0:
         code = 1
         try:
-            Supervisor(directory, start_rank, keeper).run()
+            supervisor_of(directory, start_rank, keeper).run()
             code = 0
+            if os.getppid() != keeper:
+                endrunner.start(directory.path.parent.parent)
         except BaseException:
             log_exception()
             with contextlib.suppress(BaseException):
@@ -53,20 +58,42 @@ def supervise(path: str, start_rank: workers.Starter, lock: int) -> NoReturn:
 
 
 def _keep(directory: JobDir, supervisor: int) -> None:
-    """Wait for the supervisor; end and record the job if it left it unfinished."""
+    """Wait for the supervisor; end and record the job if it left it unfinished.
+
+    What tells of ends is started here: with the supervisor everything below it is killed.
+    """
+    home, telling = directory.path.parent.parent, set[int]()
+
+    def tell(*_: object) -> None:
+        if (pid := endrunner.start(home)) is not None:
+            telling.add(pid)
+
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
         signal.signal(number, signal.SIG_DFL if number == signal.SIGCHLD else signal.SIG_IGN)
     processes.adopt_orphans()
+    if _is_session(directory):
+        signal.signal(signal.SIGALRM, tell)
+        signal.setitimer(signal.ITIMER_REAL, _LOOK, _LOOK)
     while True:
         pid, status = os.waitpid(-1, 0)
         if pid == supervisor:
             break
-    end_descendants()
+        telling.discard(pid)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    end_descendants(*telling)
     code = os.waitstatus_to_exitcode(status)
     if code != 0:
         why = say.SUPERVISOR_KILLED(number=-code) if code < 0 else say.SUPERVISOR_CRASHED()
         with contextlib.suppress(OSError):
             layout.write_abandoned(directory, why)
+    tell()
+
+
+def _is_session(directory: JobDir) -> bool:
+    try:
+        return bool(directory.read_manifest()["spec"].get("session"))
+    except JobDirError:
+        return False
 
 
 def main(path: str, lock: int) -> NoReturn:

@@ -143,7 +143,7 @@ class Ticket:
             taken = {device for entry in running for device in entry.devices}
             free = [gpu for gpu in self._all_gpus if gpu not in taken]
             cores = sum(entry.cores for entry in running)
-            names = ", ".join(entry.job for entry in running)
+            names = ", ".join(entry.job for entry in running if entry.cores or entry.devices)
             if ahead:
                 return say.BEHIND(names=joined(ahead, most=4))
             if len(free) < self._entry.gpus:
@@ -153,7 +153,7 @@ class Ticket:
                     free=len(free),
                     names=names,
                 )
-            if running and cores + self._entry.cores > self._limit:
+            if cores and cores + self._entry.cores > self._limit:
                 free_cores = max(0.0, self._limit - cores)
                 return say.WAITS_FOR_CORES(
                     wanted=self._entry.cores, total=self._limit, free=free_cores, names=names
@@ -162,6 +162,13 @@ class Ticket:
             self._entry.devices = free[: self._entry.gpus]
             self._save()
             return Turn(self._entry.devices)
+
+    def take(self, cores: float) -> None:
+        """Count for so many cores from now on, at once: a session that is idle takes none."""
+        if cores != self._entry.cores:
+            with self._everything():
+                self._entry.cores = cores
+                self._save()
 
     def close(self) -> None:
         """Give the place back."""

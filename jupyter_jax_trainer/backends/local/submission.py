@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import jupyter_jax_trainer
 from jupyter_jax_trainer import machine, masking, text, timeouts
+from jupyter_jax_trainer.backends import idle
 from jupyter_jax_trainer.backends.local import warm
 from jupyter_jax_trainer.backends.local.plan import LocalPlan
 from jupyter_jax_trainer.backends.local.runtimes import (
@@ -33,6 +34,7 @@ from jupyter_jax_trainer.messages import submit
 from jupyter_jax_trainer.options.amounts import quantity
 from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.states import State
+from jupyter_jax_trainer.worker import compilecache
 
 if TYPE_CHECKING:
     from jupyter_jax_trainer.capture import Capture
@@ -70,6 +72,7 @@ class LocalSubmission:
                     found=len(gpus),
                 )
             )
+        compilecache.bound({**os.environ, **dict(spec.env)})
         memory = machine.free_memory()
         if memory is not None and spec.nodes > max(1, memory // _PROCESS):
             raise UsageError(
@@ -85,7 +88,7 @@ class LocalSubmission:
             elif device == "gpu":
                 note = say.ON_GPU()
         each = spec.devices_per_node or (max(1, len(gpus) // spec.nodes) if device == "gpu" else 1)
-        return {
+        plan: LocalPlan = {
             "runtime": LOCAL_GPU if device == "gpu" else LOCAL_CPU,
             "device": device,
             "devices_per_node": each,
@@ -97,6 +100,8 @@ class LocalSubmission:
             "rendezvous_timeout": _rendezvous_timeout(spec),
             "note": note,
         }
+        idle.put_into(plan, spec, idle.Limits.of_environment)
+        return plan
 
     def check_size(self, total: int, spec: JobSpec) -> None:
         """Refuse what the disk or the memory of this machine won't hold."""

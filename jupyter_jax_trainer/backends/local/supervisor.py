@@ -21,6 +21,7 @@ from jupyter_jax_trainer.backends.local.plan import plan_of
 from jupyter_jax_trainer.backends.local.ranks import LocalRank
 from jupyter_jax_trainer.backends.local.rollcall import RollCall
 from jupyter_jax_trainer.backends.local.slots import Ticket, Turn
+from jupyter_jax_trainer.backends.silence import SilenceWatch
 from jupyter_jax_trainer.channel.listener import Asked, Listener
 from jupyter_jax_trainer.errors import JaxTrainError
 from jupyter_jax_trainer.jobdir.failure import (
@@ -34,9 +35,19 @@ from jupyter_jax_trainer.jobdir.failure import (
     summary,
 )
 from jupyter_jax_trainer.jobdir.layout import JobDir
-from jupyter_jax_trainer.jobdir.state import error_record, new_rank, position_record
+from jupyter_jax_trainer.jobdir.resources import problem_record, samples_record
+from jupyter_jax_trainer.jobdir.state import (
+    compiled_record,
+    error_record,
+    new_rank,
+    position_record,
+    profile_record,
+    program_record,
+    spent_record,
+)
 from jupyter_jax_trainer.jobdir.writer import Recorder
 from jupyter_jax_trainer.logs.reader import last_lines
+from jupyter_jax_trainer.messages import channel as of_channel
 from jupyter_jax_trainer.messages import jobs
 from jupyter_jax_trainer.messages import local as say
 from jupyter_jax_trainer.states import Phase, State
@@ -89,8 +100,10 @@ class Supervisor:
         self._selector = selectors.DefaultSelector()
         self._order = 0
         self._stop: _Stop | None = None
+        self._ticket: Ticket | None = None
         self._started = time.monotonic()
         self._roll_call = RollCall()
+        self._farewell: str | None = None  # why it ends well
         self._late = False  # the job has had its time
         self._beat_at = 0.0
         self._memory_kills = memory_kills(_KILLS)
@@ -119,18 +132,18 @@ class Supervisor:
 
     def run(self) -> None:
         """Run the job to its end; the last state is on disk when this returns."""
-        ticket = self._wait_for_turn()
-        if ticket is not None:
-            try:
-                self._spawn()
-                self._started = time.monotonic()
-                processes.adopt_orphans()
-                with self._open_to_requests():
+        with self._open_to_requests():
+            ticket = self._wait_for_turn()
+            if ticket is not None:
+                try:
+                    self._spawn()
+                    self._started = time.monotonic()
+                    processes.adopt_orphans()
                     while not self._is_over() or self._start_again():
                         self._step()
-            finally:
-                end_descendants()
-                ticket.close()
+                finally:
+                    end_descendants()
+                    ticket.close()
         self._write_end()
 
     @contextlib.contextmanager
@@ -145,7 +158,24 @@ class Supervisor:
             yield
 
     def _on_request(self, asked: Asked) -> None:
-        self._roll_call.ask(self.ranks, asked)
+        if asked.request["ask"] == "profile":
+            self._profile(asked)
+        else:
+            self._roll_call.ask(self.ranks, asked)
+
+    def _profile(self, asked: Asked) -> None:
+        """Have all ranks profiled."""
+        record = self._book()
+        if self._stop is not None or record.state["state"] != State.RUNNING:
+            asked.answer(refused=of_channel.NOT_RUNNING())
+            return
+        name = record.begin_profile()
+        if name is None:
+            asked.answer(refused=of_channel.TOO_MANY_PROFILES())
+            return
+        for rank in self.ranks:
+            rank.tell(kind="profile", name=name, seconds=asked.request["seconds"])
+        asked.answer(profile={"job": record.job, "name": name})
 
     def _wait_for_turn(self) -> Ticket | None:
         """Wait in the queue; None when the job was cancelled there."""
@@ -158,6 +188,7 @@ class Supervisor:
             plan["all_gpus"],
             plan["limit"],
         )
+        self._ticket = ticket
         while True:
             turn = ticket.turn()
             if isinstance(turn, Turn):
@@ -169,7 +200,17 @@ class Supervisor:
             if self._stop is not None:
                 ticket.close()
                 return None
-            time.sleep(_TICK)
+            self._while_waiting()
+            self._serve()
+
+    def _while_waiting(self) -> None:
+        """Do what there is to do in the queue."""
+        self._roll_call.is_over(self.ranks)
+
+    def _serve(self) -> None:
+        """Take what comes, from ranks and from others, for a moment."""
+        for key, _ in self._selector.select(_TICK):
+            key.data()
 
     def _spawn(self) -> None:
         plan = plan_of(self.manifest)
@@ -181,6 +222,8 @@ class Supervisor:
             listen = partial(self._listen, rank)
             self._selector.register(started.channel, selectors.EVENT_READ, listen)
             self.record.rank(number).update({"pid": started.pid, "state": Phase.STARTING})
+        self._silence = SilenceWatch(self.manifest["spec"].get("hang_timeout"))
+        self._asked = False  # because of a silence
         self._join_limit = plan["rendezvous_timeout"]
         self._join_by = time.monotonic() + self._join_limit
 
@@ -195,40 +238,48 @@ class Supervisor:
         failure = diagnose([rank.end for rank in self.ranks])
         if not may_run_again(failure):
             return False
+        self._clear_ranks()
+        self.record.restart(most, summary(failure))
+        self._spawn_anew(self.record.restarts, self.record.about_restart())
+        return True
+
+    def _clear_ranks(self) -> None:
+        """Clear away what is left of ranks that are gone."""
         end_descendants()
         for rank in self.ranks:
             if rank.process.channel.fileno() >= 0:
                 self._selector.unregister(rank.process.channel)
                 rank.process.channel.close()
         self.record.index_logs(last=True)
-        self.record.restart(most, summary(failure))
+
+    def _spawn_anew(self, restarts: int, why: str | None) -> None:
+        """Start ranks in place of those that are gone."""
         for rank in self.ranks:
-            self._mark_log(rank.number)
-            self.record.rank(rank.number).update({"restarts": self.record.restarts, "exit": None})
-        self.record.change(State.STARTING, self.record.about_restart())
+            self._mark_log(rank.number, why)
+            self.record.rank(rank.number).update({"restarts": restarts, "exit": None})
+        self.record.change(State.STARTING, why)
         self.ranks.clear()
         self._stop, self._late = None, False
         self._memory_kills = memory_kills(_KILLS)
         self._spawn()
-        return True
 
-    def _mark_log(self, rank: int) -> None:
+    def _mark_log(self, rank: int, why: str | None) -> None:
         """Say in a rank's log where the next attempt begins."""
         with contextlib.suppress(OSError), self.directory.log(rank).open("ab+") as log:
             size = log.seek(0, os.SEEK_END)
             log.seek(max(0, size - 1))
             start = b"" if log.read(1) in (b"", b"\n") else b"\n"
-            log.write(start + f"[jaxtrain: {self.record.about_restart()}]\n".encode())
+            log.write(start + f"[jaxtrain: {why}]\n".encode())
 
     def _step(self) -> None:
-        for key, _ in self._selector.select(_TICK):
-            key.data()
+        self._serve()
         self._reap()
         self._poll_controls()
         self._roll_call.is_over(self.ranks)
         self._check_clock()
         self._advance_stop()
         self.record.index_logs()
+        self._look_for_silence()
         self.record.save()
 
     # -- what the ranks say ------------------------------------------------------------------
@@ -267,11 +318,22 @@ class Supervisor:
             if all(r.has_run for r in self.ranks):
                 self.record.change(State.RUNNING, self.record.about_restart())
         elif kind == "reports":
-            self.record.reports(rank.number, message["reports"])
+            self._book().reports(rank.number, message["reports"])
         elif kind == "display":
-            self.record.display(rank.number, message)
+            self._book().display(rank.number, message)
         elif kind == "results":
-            self.record.results(message["results"])
+            self._book().results(message["results"])
+        elif kind == "compiled":
+            found, problem = compiled_record(message), message["problem"]
+            self._book().compiled(rank.number, found, problem)
+        elif kind == "profiled":
+            self._book().profiled(str(message["name"]), profile_record(rank.number, message))
+        elif kind == "resources":
+            self.record.resources(rank.number, samples_record(message), problem_record(message))
+        elif kind == "spent":
+            self._book().spent(rank.number, *spent_record(message))
+        elif kind == "program":
+            self._book().program(rank.number, program_record(message))
         elif kind == "finished":
             rank.end.finished = True
             rank.finished_at = time.monotonic()
@@ -287,7 +349,12 @@ class Supervisor:
         elif kind == "stopped":
             rank.end.stopped = True
             rank.state = Phase.STOPPED
-        self.record.rank(rank.number)["state"] = rank.state
+        if self.record.state["ranks"][rank.number]["state"] != rank.state:
+            self.record.rank(rank.number)["state"] = rank.state
+
+    def _book(self) -> Recorder:
+        """Return where it is written what the code of ranks says."""
+        return self.record
 
     def _next(self) -> int:
         self._order += 1
@@ -399,6 +466,28 @@ class Supervisor:
         if timeout and now - self._started > timeout:
             self._time_out(timeout)
 
+    def _look_for_silence(self) -> None:
+        """Say where the ranks are when nothing was heard of them for long, or end the job."""
+        watch = self._silence
+        if self._stop is not None or not all(rank.has_run for rank in self.ranks):
+            watch.hear()
+            return
+        watch.look(self.record.printed, self.record.reported)
+        if self._asked and self._roll_call.is_over(self.ranks):
+            self._asked = False
+            found = watch.take([(rank.end, rank.where) for rank in self.ranks])
+            if found is not None and found.failure is not None:
+                self._begin_stop(found.failure)
+            elif found is not None and found.is_news:
+                self.record.event("silence", found.text)
+        elif not self._asked and watch.asks():
+            self._asked = True
+            self._roll_call.ask(self.ranks)
+        if watch.said is not None:
+            self.record.change(State.RUNNING, watch.said.text, watch.said.hint)
+        elif self.record.state["state"] == State.RUNNING:
+            self.record.change(State.RUNNING, self.record.about_restart())
+
     def _time_out(self, timeout: float) -> None:
         """Ask the ranks where they are, give them a moment to answer, then end the job."""
         if not self._late:
@@ -414,7 +503,7 @@ class Supervisor:
                 message=say.TIMED_OUT_AT(timeout=timeout, where=where)
                 if where
                 else say.TIMED_OUT(timeout=timeout),
-                hint=say.WAITED_FOR_FINISHED() if stuck else say.GIVE_IT_MORE(),
+                hint=jobs.WAITED_FOR_FINISHED() if stuck else say.GIVE_IT_MORE(),
             )
         )
 
@@ -427,7 +516,7 @@ class Supervisor:
         elif stop is not None and stop.failure is not None:
             self.record.end(State.FAILED, stop.failure.message, failure=stop.failure)
         elif all(end.finished for end in ends):
-            self.record.end(State.SUCCEEDED)
+            self.record.end(State.SUCCEEDED, self._farewell)
         else:
             failure = after_restarts(diagnose(ends), self.record.restarts)
             if failure.error is None and failure.rank is not None:

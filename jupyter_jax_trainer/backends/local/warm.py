@@ -222,6 +222,7 @@ _MODULES = (
     "jupyter_jax_trainer.worker.main",
     "jupyter_jax_trainer.worker.serialization.pickling",
     "jupyter_jax_trainer.worker.results",
+    "jupyter_jax_trainer.worker.session",
 )
 
 

@@ -12,6 +12,7 @@ import shutil
 import socket
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from jupyter_jax_trainer import masking
@@ -23,7 +24,7 @@ from jupyter_jax_trainer.worker.records import ResultInfo
 
 UID_VARIABLE = "JAXTRAIN_JOB_UID"
 STORE_VARIABLE = "JAXTRAIN_RESULT_STORE"
-_IN_LOG = 4 << 20  # bytes
+IN_LOG = 4 << 20  # bytes
 _PART = 5_400  # bytes of one message: they make two full frames
 _PIECE = 1 << 20
 
@@ -54,23 +55,35 @@ def deliver(channel: PodChannel, file: io.FileIO, table: list[ResultInfo]) -> He
         Results that have to be fetched from this pod.
     """
     size = file.seek(0, os.SEEK_END)
-    digest = _sha256(file)
-    if size <= _IN_LOG:
-        _send_parts(channel, file, size, digest)
+    digest = sha256(file)
+    if size <= IN_LOG:
+        send_parts(channel, file, size, digest, kind="result_part")
     else:
         url = _store(file)
         if url is None:
-            return Held(channel, file, table, size, digest)
+
+            def announce(port: int, seconds: float) -> None:
+                channel.send("result_held", port=port, size=size, sha256=digest, seconds=seconds)
+                channel.send("results", results=table)
+
+            def lose(seconds: float) -> None:
+                channel.send("result_lost", seconds=seconds)
+
+            return Held(channel, file, size, digest, announce, lose)
         channel.send("result_stored", url=url, size=size, sha256=digest)
     channel.send("results", results=table)
     return None
 
 
-def _send_parts(channel: PodChannel, file: io.FileIO, size: int, digest: str) -> None:
+def send_parts(
+    channel: PodChannel, file: io.FileIO, size: int, digest: str, *, kind: str, **more: str
+) -> None:
+    """Send a file in the log, in messages of a kind; with each goes what else there is to say."""
     count = -(-size // _PART)
     for index in range(count):
         data = base64.b64encode(os.pread(file.fileno(), _PART, index * _PART)).decode()
-        channel.send("result_part", index=index, count=count, size=size, sha256=digest, data=data)
+        part = {"index": index, "count": count, "size": size, "sha256": digest, "data": data}
+        channel.send(kind, **part, **more)
 
 
 def _store(file: io.FileIO) -> str | None:
@@ -107,35 +120,36 @@ def _store(file: io.FileIO) -> str | None:
 
 
 class Held:
-    """Results that wait in this pod until they are fetched through the cluster's API.
+    """A file that waits in this pod until it is fetched through the cluster's API.
 
     Parameters
     ----------
     channel
-        Where the messages go.
-    file, table
-        The archive, and what is in it.
-    size, digest
-        The archive's size and sha256.
+        Knows the job's key.
+    file, size, digest
+        The file, its size and its sha256.
+    announce
+        Says at which port it is, and for how many seconds.
+    lose
+        Says that nobody has fetched it in so many seconds.
     """
 
     def __init__(
         self,
         channel: PodChannel,
         file: io.FileIO,
-        table: list[ResultInfo],
         size: int,
         digest: str,
+        announce: Callable[[int, float], None],
+        lose: Callable[[float], None],
     ) -> None:
-        self._channel = channel
         self._file = file
-        self._table = table
         self._size = size
-        self._digest = digest
+        self._announce, self._lose = announce, lose
         self._mac = channel.sign(b"result " + digest.encode())
 
     def serve(self) -> bool:
-        r"""Wait for those who know the job's key; tell whether the results were fetched.
+        r"""Wait for those who know the job's key; tell whether the file was fetched.
 
         A client sends ``MAC OFFSET\n`` and gets all that follows that offset, or as often as it
         likes ``MAC OFFSET LENGTH\n`` for a piece, or ``MAC done\n``.
@@ -143,14 +157,7 @@ class Held:
         seconds = timeouts.RESULT_HOLD.seconds
         # A port-forward comes from within the pod.
         with socket.create_server(("127.0.0.1", 0)) as server:
-            self._channel.send(
-                "result_held",
-                port=server.getsockname()[1],
-                size=self._size,
-                sha256=self._digest,
-                seconds=seconds,
-            )
-            self._channel.send("results", results=self._table)
+            self._announce(server.getsockname()[1], seconds)
             until = time.monotonic() + seconds
             while (left := until - time.monotonic()) > 0:
                 server.settimeout(left)
@@ -164,7 +171,7 @@ class Held:
                             if not self._give(connection, *wish.split(" ")):
                                 break
                             until = max(until, time.monotonic() + timeouts.RECONNECT.seconds)
-        self._channel.send("result_lost", seconds=seconds)
+        self._lose(seconds)
         return False
 
     def _give(self, connection: socket.socket, offset: str, length: str = "", *_: str) -> bool:
@@ -189,7 +196,8 @@ class Held:
         return wish.decode("ascii", "replace") if hmac.compare_digest(mac, self._mac) else ""
 
 
-def _sha256(file: io.FileIO) -> str:
+def sha256(file: io.FileIO) -> str:
+    """Return the sha256 of a file in hex."""
     found = hashlib.sha256()
     file.seek(0)
     while piece := file.read(_PIECE):

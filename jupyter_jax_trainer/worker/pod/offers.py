@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 from jupyter_jax_trainer.datatypes import JsonValue
 from jupyter_jax_trainer.messages import worker as say
 from jupyter_jax_trainer.worker.exceptions import WorkerError
-from jupyter_jax_trainer.worker.pod.packages import PREFIX
 from jupyter_jax_trainer.worker.serialization.archive import Archive, Offer
 
 if TYPE_CHECKING:
@@ -45,9 +44,8 @@ def choose(archive: Archive) -> tuple[list[str], list[str]]:
         return [], []
     files = {offer["file"] for offer in offers}
     there = distributions(sys.path)
-    for member in archive.manifest["members"]:
-        file = member.removeprefix(PREFIX)
-        if member.startswith(PREFIX) and file not in files:  # it is installed in any case
+    for file in archive.packages:
+        if file not in files:  # it is installed in any case
             name, version = file.split("-")[:2]
             there[_normal(name)] = version
     with _packaging(archive.path):

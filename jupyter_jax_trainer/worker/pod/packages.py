@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
 import platform
+import shutil
 import subprocess
 import sys
 import zipfile
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 from jupyter_jax_trainer import masking
 from jupyter_jax_trainer.messages import worker as say
 from jupyter_jax_trainer.worker.exceptions import WorkerError
+from jupyter_jax_trainer.worker.pod.parcel import is_in_memory, memory_left
 from jupyter_jax_trainer.worker.serialization.archive import Archive
 
 PIP_VARIABLE = "JAXTRAIN_PIP"
-PREFIX = "wheels/"
+_SHARED_MEMORY = Path("/dev/shm")  # of the pod
+_OF_SHARED, _OF_MEMORY = 2, 8  # parts of what is free there, and of the container's memory
+_PAGE = 4096  # bytes
 _LAST_LINES = 12
 _PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input"]
 
@@ -47,24 +52,71 @@ def add(archive: Archive, scratch: Path | None, offered: Collection[str] = ()) -
         A wheel is for another Python or machine, pip has failed, or there is no place to write.
     """
     left = {one["file"] for one in archive.manifest.get("offers", ())}.difference(offered)
-    wheels = [
-        name
-        for name in archive.manifest["members"]
-        if name.startswith(PREFIX) and name.removeprefix(PREFIX) not in left
-    ]
+    wheels = [name for name in archive.packages if name not in left]
     wanted = json.loads(os.environ.get(PIP_VARIABLE) or "[]")
     if not wheels and not wanted:
         return
-    if scratch is None:
-        raise PackageError(say.NO_PACKAGE_DIRECTORY())
-    folder = scratch / f"packages-{os.getpid()}"
-    folder.mkdir(exist_ok=True)
+    folder = None if wanted else _in_memory(archive, wheels)
+    if folder is None:
+        if scratch is None:
+            raise PackageError(say.NO_PACKAGE_DIRECTORY())
+        folder = scratch / f"packages-{os.getpid()}"
+        folder.mkdir(exist_ok=True)
     # After the worker's own code, before what the image has.
     sys.path.insert(1, str(folder))
     for name in wheels:
-        _unpack(name.removeprefix(PREFIX), archive.read(name), folder)
+        _unpack(name, archive.read_package(name), folder)
     if wanted:
         _install(wanted, folder)
+
+
+def bring(archive: Archive, scratch: Path | None, number: int) -> None:
+    """Install the packages of a session's later cell, which the ranks lack.
+
+    Raises
+    ------
+    PackageError
+        A wheel is for another Python or machine, or there is no place to write.
+    """
+    if scratch is None:
+        raise PackageError(say.NO_PACKAGE_DIRECTORY())
+    folder = scratch / f"packages-{os.getpid()}-{number}"
+    folder.mkdir(exist_ok=True)
+    sys.path.insert(1, str(folder))
+    for name in archive.packages:
+        _unpack(name, archive.read_package(name), folder)
+
+
+def _in_memory(archive: Archive, wheels: Sequence[str]) -> Path | None:
+    """Make a folder in the pod's memory, where a thousand small files take no time.
+
+    For modules alone, as nothing there can be executed, and where they take little of it. Libraries
+    of GPUs need it for themselves.
+    """
+    pure = all(name.endswith("-none-any.whl") for name in wheels)
+    if os.environ.get("JAXTRAIN_DEVICE") != "cpu" or not pure:
+        return None
+    uid, rank = os.environ.get("JAXTRAIN_JOB_UID", ""), os.environ.get("JAX_PROCESS_ID", "")
+    folder = _SHARED_MEMORY / f".jaxtrain-packages-{uid}-{rank}"
+    with contextlib.suppress(OSError):
+        shutil.rmtree(folder, ignore_errors=True)  # of this rank, before it was started again
+        free = shutil.disk_usage(_SHARED_MEMORY).free // _OF_SHARED
+        most = min(free, memory_left() // _OF_MEMORY)
+        if is_in_memory(_SHARED_MEMORY) and _fit(archive, wheels, most):
+            folder.mkdir(mode=0o700)
+            return folder
+    return None
+
+
+def _fit(archive: Archive, wheels: Sequence[str], most: int) -> bool:
+    """Return whether wheels have at most so many bytes when they are unpacked, in whole pages."""
+    left = most - sum(archive.packages[name]["size"] for name in wheels)
+    for name in wheels:
+        if left < 0:
+            return False
+        with zipfile.ZipFile(io.BytesIO(b"".join(archive.package_pieces(name)))) as wheel:
+            left -= sum(-(-one.file_size // _PAGE) * _PAGE for one in wheel.infolist())
+    return left >= 0
 
 
 def _unpack(name: str, data: bytes, folder: Path) -> None:

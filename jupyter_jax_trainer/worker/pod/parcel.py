@@ -7,14 +7,18 @@ import errno
 import hashlib
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import BinaryIO, Self
 
 from jupyter_jax_trainer.messages import worker as say
 from jupyter_jax_trainer.worker.exceptions import WorkerError
+from jupyter_jax_trainer.worker.pod.wire import MAX_BODY, Data
 
-AWAITED_VARIABLE = "JAXTRAIN_AWAITED"  # its sha256 and size: "5fec…:1048576"
+# Its hash and size, "5fec…:1048576", and ":packages" where these are all that did not come.
+AWAITED_VARIABLE = "JAXTRAIN_AWAITED"
+WITHOUT_PACKAGES = ":packages"
 _IN_MEMORY = ("tmpfs", "ramfs")
 _LIMITS = (  # of the container: the limit, what is used of it, and what of that can be given up
     ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current", "/sys/fs/cgroup/memory.stat"),
@@ -31,13 +35,44 @@ class TransferError(WorkerError):
     """The bundle does not come, or can't be kept in this pod."""
 
 
+def digests_of(file: BinaryIO) -> list[bytes]:
+    """Return the sha256 of each piece of a file."""
+    pieces = iter(lambda: file.read(MAX_BODY), b"")
+    return [hashlib.sha256(piece).digest() for piece in pieces]
+
+
+def hash_of(digests: Iterable[bytes]) -> str:
+    """Return the sha256, in hex, of the sha256 of all pieces of a file.
+
+    Each piece comes with its own, which its message needs in any case: nothing is hashed twice.
+    """
+    return hashlib.sha256(b"".join(digests)).hexdigest()
+
+
+@dataclass(frozen=True)
+class Source:
+    """A part of the file that need not be sent.
+
+    Attributes
+    ----------
+    offset, size
+        Which part it is.
+    read
+        Yields it; `OSError` where it can't be had, `TransferError` where it is another one.
+    """
+
+    offset: int
+    size: int
+    read: Callable[[], Iterator[bytes]]
+
+
 class Parcel:
-    """A file that comes in order, piece by piece.
+    """A file that comes in order, if possible in whole pieces, each with its sha256.
 
     Parameters
     ----------
     sha256, size
-        What it has to be, in hex and in bytes.
+        What it has to be: its `hash_of`, and how many bytes.
     place
         The file that it becomes. Without one, memory has to do.
 
@@ -61,8 +96,10 @@ class Parcel:
         self.size = size
         self.have = 0
         self.is_whole = False
-        self._hash = hashlib.sha256()
+        self._digests: list[bytes] = []
+        self._last: tuple[int, Data] = (0, b"")  # what came last, and where it is
         self._place = place
+        self._sources: list[Source] = []
         # A container that was started again in the same pod may have it already.
         self._file = -1 if place is None else self._reopen(place)
         if place is not None and self._file >= 0:
@@ -95,26 +132,71 @@ class Parcel:
         TransferError
             There is no room for it.
         """
-        sha256, _, size = environment.get(AWAITED_VARIABLE, "").partition(":")
+        awaited = environment.get(AWAITED_VARIABLE, "").removesuffix(WITHOUT_PACKAGES)
+        sha256, _, size = awaited.partition(":")
         if not size.isdecimal():
             return None
         job, rank = environment.get("JAXTRAIN_JOB_UID", ""), environment.get("JAX_PROCESS_ID", "")
         place = None if folder is None else folder / f".jaxtrain-bundle-{job}-{rank}"
         return cls(sha256, int(size), place)
 
-    def add(self, data: bytes) -> None:
-        """Add the next piece.
+    def add(self, data: Data, digest: bytes) -> None:
+        """Add what comes next, with its sha256, and what can be had without the sender after that.
 
         Raises
         ------
         TransferError
             There is no more room, or the whole is not what was sent.
         """
+        begin = self.have
+        if len(data) > self.size - begin:
+            raise TransferError(say.BUNDLE_DAMAGED())
+        self._write(data, begin)
+        self._last = begin, data
+        if self._is_piece(begin, len(data)):
+            self._digests.append(digest)
+        self._advance(begin + len(data))
+        self._fill()
+
+    def fill(self, sources: Iterable[Source]) -> None:
+        """Take what can be had without a sender, now and whenever it comes next.
+
+        Raises
+        ------
+        TransferError
+            As for `add`, or a source has something else than it should.
+        """
+        if not self.is_whole:
+            self._sources = list(sources)
+            self._fill()
+
+    def _fill(self) -> None:
+        while (source := self._next_source()) is not None:
+            self._sources.remove(source)
+            at = source.offset
+            try:
+                for piece in source.read():
+                    here = max(0, self.have - at)  # as it was sent: what is here stays
+                    self._write(piece[here:], at + here)
+                    at += len(piece)
+            except OSError:
+                continue  # who sends it has it
+            if at == source.offset + source.size:
+                self._advance(at)
+
+    def _next_source(self) -> Source | None:
+        """Return the source that has what comes next."""
+        for source in self._sources:
+            if source.offset <= self.have < source.offset + source.size:
+                return source
+        return None
+
+    def _write(self, data: Data, at: int) -> None:
         try:
             view = memoryview(data)
             while view:
-                written = os.pwrite(self._file, view, self.have)
-                self.have += written
+                written = os.pwrite(self._file, view, at)
+                at += written
                 view = view[written:]
         except OSError as error:
             full = error.errno in (errno.ENOSPC, errno.EDQUOT)
@@ -122,18 +204,38 @@ class Parcel:
             raise TransferError(
                 what(size=megabytes(self.size), error=error.strerror or error)
             ) from None
-        self._hash.update(data)
-        if self.have >= self.size:
-            if self.have > self.size or self._hash.hexdigest() != self.sha256:
+
+    def _is_piece(self, at: int, length: int) -> bool:
+        """Return whether this is a whole piece, which comes with its own sha256."""
+        return at % MAX_BODY == 0 and length == min(MAX_BODY, self.size - at)
+
+    def _advance(self, have: int) -> None:
+        """Note how much is here; the sha256 of pieces that came in parts is taken from the file."""
+        self.have = have
+        while (at := len(self._digests) * MAX_BODY) < self.size:
+            if have < min(at + MAX_BODY, self.size):
+                return
+            self._digests.append(hashlib.sha256(os.pread(self._file, MAX_BODY, at)).digest())
+        if not self.is_whole:
+            if hash_of(self._digests) != self.sha256:
                 raise TransferError(say.BUNDLE_DAMAGED())
             if self._place is not None:
                 os.replace(self.path, self._place)
                 self.path = str(self._place)
             self.is_whole = True
 
-    def read(self, at: int, most: int) -> bytes:
-        """Return a piece of what is here."""
-        return os.pread(self._file, min(most, self.have - at), at)
+    def read(self, at: int) -> tuple[Data, bytes]:
+        """Return what is here of a piece, and its sha256; that is empty where it is not known."""
+        last, data = self._last  # most others are sent what has just come
+        if last != at or at + len(data) != min(at + MAX_BODY - at % MAX_BODY, self.have):
+            data = os.pread(self._file, min(MAX_BODY - at % MAX_BODY, self.have - at), at)
+        return data, self._digests[at // MAX_BODY] if self._is_piece(at, len(data)) else b""
+
+    def close(self) -> None:
+        """Give up the file: nobody needs more of it."""
+        os.close(self._file)
+        with contextlib.suppress(OSError):
+            os.unlink(self.path)
 
     def _reopen(self, path: Path) -> int:
         """Open a file that is there, if it is the right one; return -1 otherwise."""
@@ -142,8 +244,9 @@ class Parcel:
         except OSError:
             return -1
         with open(file, "rb", closefd=False) as opened:
-            found = hashlib.file_digest(opened, "sha256")
-        if found.hexdigest() != self.sha256:
+            self._digests = digests_of(opened)
+        if hash_of(self._digests) != self.sha256:
+            self._digests = []
             os.close(file)
             return -1
         self.have, self.is_whole = self.size, True
@@ -158,13 +261,13 @@ def _check_room(size: int, folder: Path | None) -> None:
             raise TransferError(
                 say.NO_ROOM_ON_DISK(size=megabytes(size), free=megabytes(free), folder=str(folder))
             )
-    if folder is None or _is_in_memory(folder):
-        left = _memory_left()
+    if folder is None or is_in_memory(folder):
+        left = memory_left()
         if size > left:
             raise TransferError(say.NO_ROOM_IN_MEMORY(size=megabytes(size), free=megabytes(left)))
 
 
-def _is_in_memory(folder: Path) -> bool:
+def is_in_memory(folder: Path) -> bool:
     """Return whether what is written to a folder counts as memory of the container."""
     found, kind = -1, ""
     real = os.path.realpath(folder)
@@ -177,7 +280,7 @@ def _is_in_memory(folder: Path) -> bool:
     return kind in _IN_MEMORY
 
 
-def _memory_left() -> int:
+def memory_left() -> int:
     """Return how many bytes the container may still use."""
     for limit, used, statistics in _LIMITS:
         with contextlib.suppress(OSError, ValueError):

@@ -13,16 +13,20 @@ import os
 import selectors
 import signal
 import socket
-from typing import NoReturn
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NoReturn
 
 from jupyter_jax_trainer.worker import timeouts
 from jupyter_jax_trainer.worker.pod.drain import wait_for_reader
-from jupyter_jax_trainer.worker.pod.parcel import Parcel
+from jupyter_jax_trainer.worker.pod.parcel import Parcel, Source
 from jupyter_jax_trainer.worker.pod.podchannel import PodChannel
 from jupyter_jax_trainer.worker.pod.relay import Relay
 from jupyter_jax_trainer.worker.pod.restart import Restart
 from jupyter_jax_trainer.worker.pod.transfer import Transfer
 from jupyter_jax_trainer.worker.processes import end_descendants, memory_kills
+
+if TYPE_CHECKING:
+    from jupyter_jax_trainer.worker.pod.cells import Cells
 
 _FORWARDED = (
     signal.SIGTERM,
@@ -61,14 +65,40 @@ class Parent:
         self._pid = 0
         self._kills = memory_kills(*_KILLS)
         self._signals = socket.socketpair()
-        self._starts = False
+        self._starts = self._is_told_to_end = False
         self.attempt = 0
         self._selector = selectors.DefaultSelector()
         self._relay = Relay(key, rank, self._selector, self._ask)
         self._relay.restart = Restart(key, rank, self._selector, self._stop, self._start_anew)
+        self._relay.tell = self._tell
+        self._cells = self._relay.cells = self._keep_session(os.environ.get("JAXTRAIN_IDLE"))
         self._connection: socket.socket | None = None  # to the rank
         self._unread = b""
         self.port = self._relay.listen()
+
+    def _keep_session(self, idle: str | None) -> Cells | None:
+        """Return what passes on the cells of a session; None for a job that is none."""
+        if not idle:
+            return None
+        from jupyter_jax_trainer.worker.pod.cells import Cells
+
+        def say_idle(seconds: float) -> None:
+            PodChannel(self._key, self._rank, None).send("idle", seconds=seconds)
+
+        return Cells(
+            self._key, self._rank, float(idle), self._selector, self._tell, say_idle, self._find
+        )
+
+    def _tell(self, line: bytes) -> None:
+        """Tell the rank something; one that has ended needs to hear nothing."""
+        if self._connection is not None:
+            with contextlib.suppress(OSError):  # it takes nothing more
+                self._connection.send(line)
+
+    def _find(self, sha256: str) -> str | None:
+        """Return where the bundle is that came last, if it is this one."""
+        transfer = self._relay.transfer
+        return None if transfer is None else transfer.path_of(sha256)
 
     def start(self) -> socket.socket:
         """Start the rank; return in it alone, with its connection to this process."""
@@ -101,21 +131,35 @@ class Parent:
             signal.signal(number, usual)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
 
-    def receive(self, parcel: Parcel) -> None:
+    def receive(self, parcel: Parcel, sources: Iterable[Source]) -> None:
         """Wait until the job's bundle is here, before the rank is started.
+
+        Later other pods may still get it from this one.
+
+        Parameters
+        ----------
+        parcel
+            The bundle; it may be here already.
+        sources
+            What of it need not be sent.
 
         Raises
         ------
         TransferError
             Nothing came for too long, or it can't be kept here.
+        UsageError
+            A setting of the sources is wrong.
         """
-        transfer = self._relay.transfer = Transfer(self._key, self._rank, self._selector, parcel)
 
         def leave(number: int, _: object) -> NoReturn:
             os._exit(128 + number)
 
         before = {number: signal.signal(number, leave) for number in _FORWARDED}
-        PodChannel(self._key, self._rank, None).send("awaits", channel=self.port, size=parcel.size)
+        parcel.fill(sources)
+        transfer = self._relay.transfer = Transfer(self._key, self._rank, self._selector, parcel)
+        if not parcel.is_whole:
+            channel = PodChannel(self._key, self._rank, None)
+            channel.send("awaits", channel=self.port, size=parcel.size)
         while not parcel.is_whole:
             for key, _ in self._selector.select(_TICK):
                 key.data()
@@ -138,13 +182,15 @@ class Parent:
         """Look after the rank: end with its exit code, or return when it is to be started anew."""
         self._starts = False
         while not self._starts:
-            for key, _ in self._selector.select(_TICK if self._relay.is_busy else None):
+            for key, _ in self._selector.select(self._relay.patience):
                 key.data()
             self._relay.tick()
 
     def _stop(self) -> None:
         """End the rank and all that it has started."""
         self._pid = self._relay.pid = 0  # its end is none of this process
+        if self._cells is not None:
+            self._cells.note_gone()
         end_descendants()
         if self._connection is not None:
             with contextlib.suppress(KeyError):  # it was closed at the other end
@@ -164,7 +210,8 @@ class Parent:
 
     def _hear(self) -> None:
         """Take what the rank says."""
-        assert self._connection is not None
+        if self._connection is None:  # it was stopped a moment ago
+            return
         try:
             data = self._connection.recv(1 << 16)
         except BlockingIOError:
@@ -178,25 +225,39 @@ class Parent:
         for line in lines:
             with contextlib.suppress(ValueError, TypeError, KeyError, RecursionError):
                 found = json.loads(line)
-                if found.pop("kind") == "where":
+                kind = found.pop("kind")
+                if kind == "where":
                     self._relay.take_place(found)
+                elif kind in ("works", "rests") and self._cells is not None:
+                    self._cells.note(kind)
+                    if kind == "rests":
+                        self._relay.forget_cell()
 
     def _take_signals(self) -> None:
         for number in self._signals[0].recv(4096):
             if number in _FORWARDED:
                 if not self._pid:  # it is being started anew
                     os._exit(128 + number)
+                self._is_told_to_end |= number == signal.SIGTERM
                 os.kill(self._pid, number)
         with contextlib.suppress(ChildProcessError):
             while (found := os.waitpid(-1, os.WNOHANG))[0]:
                 if found[0] == self._pid:
                     self._end(os.waitstatus_to_exitcode(found[1]))
 
-    def _end(self, status: int) -> NoReturn:
-        """Say how the rank was ended where it could not do so itself, and end likewise."""
+    def _end(self, status: int) -> None:
+        """Say how the rank was ended where it could not do so itself, and end likewise.
+
+        That of a session may be started anew.
+        """
+        starved = status == -signal.SIGKILL and memory_kills(*_KILLS) > self._kills
+        channel = PodChannel(self._key, self._rank, None)
+        if self._cells is not None and self._cells.can_start_anew and not self._is_told_to_end:
+            self._stop()
+            self._kills = memory_kills(*_KILLS)
+            channel.send("gone", exit=status, out_of_memory=starved)
+            return
         if status < 0:
-            starved = status == -signal.SIGKILL and memory_kills(*_KILLS) > self._kills
-            channel = PodChannel(self._key, self._rank, None)
             channel.send("killed", signal=-status, out_of_memory=starved)
         wait_for_reader(1, timeouts.PIPE.seconds)
         os._exit(status if status >= 0 else 128 - status)

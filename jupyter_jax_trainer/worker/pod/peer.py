@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 
 from jupyter_jax_trainer.datatypes import JsonValue
-from jupyter_jax_trainer.worker.pod.wire import Message, Wire, WireError
+from jupyter_jax_trainer.worker.pod.wire import Data, Message, Wire, WireError
 
-_PIECE = 1 << 18  # bytes
+_PIECE = 1 << 14  # bytes that are read at a time, but for those of a body that is still to come
 _UNPROVEN = 1 << 10  # bytes that are read at a time of a peer that has not proven itself
 _UNREAD = 8 << 20  # bytes that a peer may leave unread
 _MOST_RANKS = 1 << 16
@@ -59,11 +59,11 @@ class Peer:
         both = selectors.EVENT_READ | selectors.EVENT_WRITE
         selector.register(connection, both, self._serve)
 
-    def send(self, head: dict[str, JsonValue], body: bytes = b"") -> None:
+    def send(self, head: dict[str, JsonValue], body: Data = b"", digest: bytes = b"") -> None:
         """Send a message as soon as that is possible."""
         if self._open:
             with self._closing():
-                self.wire.send(Message(head, body))
+                self.wire.send(Message(head, body, digest))
                 self._flush()
 
     @property
@@ -100,10 +100,7 @@ class Peer:
         if not self._open:
             return
         with self._closing():
-            data = self._connection.recv(_PIECE if self.wire.is_proven else _UNPROVEN)
-            if not data:
-                raise WireError
-            for message in self.wire.receive(data):
+            for message in self._receive():
                 self._on_message(self, message)
                 if not self._open:
                     return
@@ -112,11 +109,23 @@ class Peer:
                 self._first = None
             self._flush()
 
+    def _receive(self) -> Iterator[Message]:
+        """Read some bytes, those of a body where they belong, and return what they complete."""
+        if len(self.wire.awaited) >= _PIECE and self.wire.is_proven:
+            count = self._connection.recv_into(self.wire.awaited)
+            found = self.wire.fill(count)
+        else:
+            data = self._connection.recv(_PIECE if self.wire.is_proven else _UNPROVEN)
+            count, found = len(data), self.wire.receive(data)
+        if not count:
+            raise WireError
+        return found
+
     def _flush(self) -> None:
         unsent = self.wire.unsent
         try:
             while unsent:
-                del unsent[: self._connection.send(unsent)]
+                unsent.drop(self._connection.sendmsg(unsent.first()))
         finally:
             if len(unsent) > _UNREAD:
                 raise WireError

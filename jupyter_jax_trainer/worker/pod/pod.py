@@ -16,9 +16,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.messages import worker as say
 from jupyter_jax_trainer.worker import exceptions, timeouts
-from jupyter_jax_trainer.worker.pod import frames, secretvars
+from jupyter_jax_trainer.worker.pod import frames, secretvars, sources
 from jupyter_jax_trainer.worker.pod.drain import wait_for_reader
 from jupyter_jax_trainer.worker.pod.parcel import Parcel, TransferError
 from jupyter_jax_trainer.worker.pod.parent import Parent
@@ -51,9 +52,14 @@ class Pod:
         The bundle, where that came through the channel.
     finished
         The rank's work is done: what comes now can't fail it.
+    before_end
+        What is done first where the pod is told to terminate.
+    started_anew
+        The pod has had another rank before this one.
     """
 
     finished = False
+    before_end: Callable[[], None] | None = None
 
     def __init__(self, rank: int) -> None:
         os.dup2(1, 2)  # one stream, so that the order is exact
@@ -68,7 +74,7 @@ class Pod:
         self._port = parent.port
         self.bundle = self._receive(parent, key, rank)
         self.channel = PodChannel(key, rank, parent.start())
-        self._started_anew = parent.attempt > 1
+        self.started_anew = parent.attempt > 1
         self._termination: Termination | None = None
 
     def _receive(self, parent: Parent, key: bytes, rank: int) -> str | None:
@@ -79,9 +85,8 @@ class Pod:
             parcel = Parcel.from_environment(os.environ, self.scratch)
             if parcel is None:
                 return None
-            if not parcel.is_whole:
-                parent.receive(parcel)
-        except TransferError as error:
+            parent.receive(parcel, sources.find(os.environ, Path(sys.path[0])))
+        except (TransferError, UsageError) as error:
             said = exceptions.describe(error, "", {}, [])
             print(f"{said['type']}: {error}")
             PodChannel(key, rank, None).send("error", time=time.time(), **said)
@@ -97,7 +102,7 @@ class Pod:
         leave
             Ends the process with a status.
         """
-        status = None if self._started_anew else self._marker.status()
+        status = None if self.started_anew else self._marker.status()
         self.channel.send(
             "hello",
             python=sys.version.split()[0],

@@ -12,12 +12,12 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from jupyter_jax_trainer.messages import worker as say
 from jupyter_jax_trainer.worker import output
-from jupyter_jax_trainer.worker.channel import Channel
+from jupyter_jax_trainer.worker.channel import Channel, Handler
 from jupyter_jax_trainer.worker.pod import frames
 from jupyter_jax_trainer.worker.records import Instruction
 
@@ -48,6 +48,7 @@ class PodChannel(Channel):
         self._rank = rank
         self._incarnation = secrets.token_hex(4)
         self._number = 0
+        self._order = 0  # of what it was told last
         self._counted = (0, 0)
         # A copy: the cell may lead its own output elsewhere for a while.
         self._fd = os.dup(1)
@@ -64,7 +65,7 @@ class PodChannel(Channel):
             return
         output.flush()
         if kind in frames.LAST_WORDS:
-            self.send_count()
+            self.send_count(again=True)
         self._write(text)
 
     def _send_too_large(self, kind: str, fields: dict[str, Any], size: int) -> None:
@@ -84,11 +85,17 @@ class PodChannel(Channel):
         """Answer process 1."""
         super().send(kind, **fields)
 
-    def send_count(self) -> None:
-        """Say how much was printed up to here, if that has changed."""
+    def send_count(self, again: bool = False) -> None:
+        """Say how much was printed up to here, if that has changed.
+
+        Parameters
+        ----------
+        again
+            Also if it has not: the node may have rotated away what was said of it before.
+        """
         with output.pipe:
             counted = output.written()
-            if counted != self._counted:
+            if counted != self._counted or (again and any(counted)):
                 self._counted = counted
                 count, size = counted
                 self._write(frames.dumps({"kind": "lines", "count": count, "bytes": size}))
@@ -131,21 +138,21 @@ class PodChannel(Channel):
         """Return the mac of some data, in hex, which shows that one knows the job's key."""
         return hmac.digest(self._key, data, hashlib.sha256).hex().encode()
 
-    def receive(self) -> Instruction:
-        """Nobody sends anything into a pod.
-
-        Raises
-        ------
-        RuntimeError
-            Always.
-        """
-        raise RuntimeError(say.NO_COORDINATOR_ADDRESS())
+    def _is_meant(self, told: Instruction) -> bool:
+        """Leave out what was for the process before this one, or has come before."""
+        if told.get("to", self._incarnation) not in (self._incarnation, None):
+            return False
+        order = told.get("order")
+        if order is not None and order <= self._order:
+            return False
+        self._order = max(self._order, order or 0)
+        return True
 
     def wait_for_leave(self, timeout: float) -> None:
         """Give the other ranks a moment, since nobody says when they need this one no more."""
         time.sleep(timeout)
 
-    def listen(self, handlers: Mapping[str, Callable[[], None]]) -> None:
+    def listen(self, handlers: Mapping[str, Handler]) -> None:
         """Begin to count lines, and take what process 1 asks."""
 
         def count() -> None:

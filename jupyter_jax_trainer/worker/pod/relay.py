@@ -7,6 +7,7 @@ on a port that is open to the pod network. Nothing here waits: it lives in the l
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import selectors
 import socket
@@ -15,10 +16,11 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from jupyter_jax_trainer.datatypes import JsonValue
 from jupyter_jax_trainer.worker import timeouts
+from jupyter_jax_trainer.worker.pod.parcel import TransferError
 from jupyter_jax_trainer.worker.pod.peer import Address, Peer, dial, read_addresses
 from jupyter_jax_trainer.worker.pod.restart import Restart
 from jupyter_jax_trainer.worker.pod.transfer import Transfer
@@ -26,10 +28,16 @@ from jupyter_jax_trainer.worker.pod.wire import Message, Owner, Wire
 from jupyter_jax_trainer.worker.records import Position, Whereabouts
 from jupyter_jax_trainer.worker.whereabouts import look_at
 
+if TYPE_CHECKING:
+    from jupyter_jax_trainer.worker.pod.cells import Cells
+
 PORT_VARIABLE = "JAXTRAIN_CHANNEL_PORT"
 PORT = 29_510  # of ranks other than 0, where nothing else is set
+_WHERE: dict[str, JsonValue] = {"ask": "where"}
 _MOST_PEERS, _MOST_UNPROVEN = 32, 16
 _OF_RESTARTS = ("restart", "stop", "start")
+_OF_SESSIONS = ("tell", "rests")
+_TICK = 0.1  # seconds
 _MOST_DIALLED = 256  # other pods that are asked at a time: files are limited, often to 1024
 _TURN = 1.5  # seconds for a pod to answer the call while others wait for their turn
 
@@ -38,6 +46,7 @@ _TURN = 1.5  # seconds for a pod to answer the call while others wait for their 
 class _RollCall:
     """A question to all ranks that is open, and who waits for its answer."""
 
+    asked: dict[str, JsonValue]
     until: float
     missing: set[int]
     waiting: list[tuple[Peer, int]]
@@ -66,6 +75,10 @@ class Relay:
         What takes the bundle, where that comes through the channel.
     restart
         What starts all ranks anew.
+    tell
+        Tells the rank of this pod something.
+    cells
+        What passes on cells, in a session.
     """
 
     def __init__(
@@ -78,6 +91,8 @@ class Relay:
         self.pid = 0
         self.transfer: Transfer | None = None
         self.restart: Restart | None = None
+        self.cells: Cells | None = None
+        self.tell: Callable[[bytes], None] | None = None
         self._key = key
         self._rank = rank
         self._selector = selector
@@ -88,9 +103,10 @@ class Relay:
         self._socket: socket.socket | None = None
 
     @property
-    def _parts(self) -> list[Transfer | Restart]:
+    def _parts(self) -> list[Transfer | Restart | Cells]:
         """What takes part in the loop beside the relay itself."""
-        return [part for part in (self.transfer, self.restart) if part is not None]
+        parts = (self.transfer, self.restart, self.cells)
+        return [part for part in parts if part is not None]
 
     def listen(self) -> int | None:
         """Listen, and return the port; None where none can be had.
@@ -133,17 +149,25 @@ class Relay:
             part.tick()
 
     @property
-    def is_busy(self) -> bool:
-        """Whether time matters: `tick` has to be called soon."""
-        return (
+    def patience(self) -> float | None:
+        """In how many seconds `tick` has to be called; None where time does not matter."""
+        if (
             self._roll_call is not None
             or any(not peer.wire.is_proven for peer in self._peers)
-            or any(part.is_busy for part in self._parts)
-        )
+            or any(part is not None and part.is_busy for part in (self.transfer, self.restart))
+        ):
+            return _TICK
+        return None if self.cells is None else self.cells.patience
 
     def take_place(self, where: Position) -> None:
         """Take what the rank of this pod has answered."""
         self._note(self._own(where))
+
+    def forget_cell(self) -> None:
+        """Let go of the bundle of a cell that has ended."""
+        if self.transfer is not None and self.transfer.name is not None:
+            self.transfer.close()
+            self.transfer = None
 
     def _own(self, where: Position | None) -> Whereabouts:
         """Return where the rank of this pod is; its process can be looked at in any case."""
@@ -172,10 +196,21 @@ class Relay:
             peer.send({"number": number, "error": "owner", "epoch": in_force})
         elif ask == "where" and type(number) is int:
             self._call_roll(peer, number, read_addresses(message.head.get("addresses")))
+        elif ask == "profile" and type(number) is int:
+            self._profile(peer, number, message.head)
         elif ask == "ping":
             peer.send({"number": number})
         elif self.restart is not None and ask in _OF_RESTARTS and type(number) is int:
             self.restart.serve(peer, number, message.head)
+        elif self.cells is not None and ask in _OF_SESSIONS and type(number) is int:
+            self.cells.serve(peer, number, message)
+        elif self.cells is not None and ask == "receive" and "parcel" in message.head:
+            try:
+                self.transfer = self.cells.expect(self.transfer, str(message.head["parcel"]))
+            except (TransferError, ValueError, OSError):
+                peer.send({"number": number, "error": "refused"})
+            else:
+                self.transfer.begin(peer, 1, message.head)
         elif self.transfer is not None and ask == "receive" and type(number) is int:
             self.transfer.begin(peer, number, message.head)
         elif self.transfer is not None and ask == "part" and type(number) is int:
@@ -194,18 +229,45 @@ class Relay:
     # -- where ranks are -----------------------------------------------------------------------
 
     def _call_roll(self, peer: Peer, number: int, addresses: Mapping[int, Address]) -> None:
-        """Ask all ranks, unless they are being asked."""
-        if self._roll_call is not None:
+        """Ask all ranks where they are, unless they are being asked."""
+        if self._roll_call is not None and self._roll_call.asked == _WHERE:
             self._roll_call.waiting.append((peer, number))
+        elif self._begin_roll_call(peer, number, addresses, _WHERE):
+            self._ask_rank()
+
+    def _profile(self, peer: Peer, number: int, head: Mapping[str, JsonValue]) -> None:
+        """Have all ranks profiled; the answer says which could be reached."""
+        name, seconds = head.get("name"), head.get("seconds")
+        if not isinstance(name, str) or not isinstance(seconds, int | float):
+            peer.send({"number": number, "error": "unknown"})
             return
+        asked: dict[str, JsonValue] = {"ask": "profile", "name": name, "seconds": seconds}
+        if self._begin_roll_call(peer, number, read_addresses(head.get("addresses")), asked):
+            told = {"kind": "profile", "name": name, "seconds": seconds}
+            if self.tell is not None:
+                self.tell(json.dumps(told).encode() + b"\n")
+            self._note(self._own(None))
+
+    def _begin_roll_call(
+        self,
+        peer: Peer,
+        number: int,
+        addresses: Mapping[int, Address],
+        asked: dict[str, JsonValue],
+    ) -> bool:
+        """Begin to ask the other ranks; say whether nothing else is being asked."""
+        if self._roll_call is not None:
+            peer.send({"number": number, "error": "busy"})
+            return False
         others = {rank: at for rank, at in addresses.items() if rank != self._rank}
         # Other pods answer for a silent rank when its time is over: that has to arrive, too.
         patience = timeouts.LAST_WORDS.seconds * (2 if others else 1)
         until = time.monotonic() + patience
         queue = deque(others.items())
-        self._roll_call = _RollCall(until, {self._rank, *others}, [(peer, number)], queue)
-        self._ask_rank()
+        missing = {self._rank, *others}
+        self._roll_call = _RollCall(asked, until, missing, [(peer, number)], queue)
         self._dial_next()
+        return self._roll_call is not None
 
     def _dial_next(self) -> None:
         """Dial those whose turn it is."""
@@ -226,7 +288,7 @@ class Relay:
             self._selector,
             partial(self._hear, rank),
             on_end,
-            Message({"number": 1, "ask": "where"}),
+            Message({"number": 1, **call.asked}),
         )
         if peer is None:
             self._note(_unknown(rank))

@@ -23,6 +23,7 @@ class EndingPod(Protocol):
     """What the end of a pod needs to know and to say of it."""
 
     finished: bool
+    before_end: Callable[[], None] | None
     channel: PodChannel
 
     def note_end(self, status: int) -> None:
@@ -104,6 +105,8 @@ class Termination:
             self._end()
 
     def _end(self) -> None:
+        if self._pod.before_end is not None and not self._pod.finished:
+            self._pod.before_end()
         status = 0 if self._pod.finished else _TERMINATED
         last_words = threading.Thread(target=self._say, daemon=True)
         last_words.start()

@@ -2,7 +2,8 @@
 
 Whoever sends it asks how much is here and goes on from there, and each part is acknowledged: after
 a cut nothing is sent twice. The pods that still need it are a tree, in which each hands it on to
-two others while it comes in::
+two others while it comes in. A pod that has a part by itself (packages, from a cache) takes it when
+its turn comes, and says that it has so much more::
 
     ask     {"ask": "receive", "number", "addresses": {"1": ["10.0.0.7", 29510], …}}
     answer  {"number", "have": bytes, "least": bytes, "done": [ranks], "lost": [ranks]}
@@ -90,11 +91,24 @@ class Transfer:
         The loop's.
     parcel
         What is awaited.
+    name
+        By what other pods know that it is the bundle of a session's cell; None for that of the job.
+
+    Attributes
+    ----------
+    name
+        As above.
     """
 
     def __init__(
-        self, key: bytes, rank: int, selector: selectors.BaseSelector, parcel: Parcel
+        self,
+        key: bytes,
+        rank: int,
+        selector: selectors.BaseSelector,
+        parcel: Parcel,
+        name: str | None = None,
     ) -> None:
+        self.name = name
         self._key = key
         self._rank = rank
         self._selector = selector
@@ -113,6 +127,19 @@ class Transfer:
     def is_busy(self) -> bool:
         """Whether `tick` has to be called soon."""
         return any(child.again is not None or child.owes_an_answer for child in self._children)
+
+    def close(self) -> None:
+        """End it: no pod needs more of the bundle."""
+        for child in self._children[:]:
+            self._children.remove(child)
+            if child.peer is not None:
+                child.peer.close()
+        self._parcel.close()
+
+    def path_of(self, sha256: str) -> str | None:
+        """Return where the bundle is, if it is this one and all of it is here."""
+        parcel = self._parcel
+        return parcel.path if parcel.is_whole and parcel.sha256 == sha256 else None
 
     def check(self) -> None:
         """Look whether there is still hope.
@@ -169,12 +196,20 @@ class Transfer:
         peer.send({"number": number, **self._progress(), "done": [*done, *self._done]})
 
     def take(self, peer: Peer, number: int, message: Message) -> None:
-        """Take a part; one that is here already comes from somebody who sent at the same time."""
-        parcel = self._parcel
-        if message.head.get("at") == parcel.have and not parcel.is_whole and message.body:
+        """Take a part, as far as it is not here.
+
+        What is here already comes from somebody who sent at the same time, or is what this pod has
+        by itself.
+        """
+        parcel, at = self._parcel, message.head.get("at")
+        new = parcel.have - at if type(at) is int else -1
+        if 0 <= new < len(message.body) and not parcel.is_whole:
             self._heard = time.monotonic()
             try:
-                parcel.add(message.body)
+                if new:
+                    parcel.add(message.body[new:], b"")
+                else:
+                    parcel.add(message.body, message.digest)
             except TransferError as error:
                 self._problem = error
                 peer.send({"number": number, "error": "refused"})
@@ -230,10 +265,15 @@ class Transfer:
             self._selector,
             partial(self._hear, child),
             lambda _: self._cut(child),
-            Message({"number": 1, "ask": "receive", "addresses": write_addresses(child.rest)}),
+            Message(self._asking(child)),
         )
         if child.peer is None:
             self._cut(child)
+
+    def _asking(self, child: _Child) -> dict[str, JsonValue]:
+        head: dict[str, JsonValue] = {"number": 1, "ask": "receive"}
+        head["addresses"] = write_addresses(child.rest)
+        return head if self.name is None else {**head, "parcel": self.name}
 
     def _hear(self, child: _Child, peer: Peer, message: Message) -> None:
         head = message.head
@@ -271,9 +311,9 @@ class Transfer:
             and child.sent < self._parcel.have
             and child.sent - child.acknowledged < _WINDOW
         ):
-            piece = self._parcel.read(child.sent, MAX_BODY)
+            piece, digest = self._parcel.read(child.sent)
             at, child.sent = child.sent, child.sent + len(piece)
-            child.peer.send({"number": 1, "ask": "part", "at": at}, piece)
+            child.peer.send({"number": 1, "ask": "part", "at": at}, piece, digest)
 
     def _cut(self, child: _Child) -> None:
         """Try a pod again whose connection has ended; without it, others hand on in its place."""

@@ -7,11 +7,13 @@ Until then a peer is sent a nonce alone, and a greeting of fixed size is read fr
     server  mac of ("server", rank, both nonces, owner, epoch)
 
 Then messages go both ways, each with a mac from a key of the connection and the direction, over its
-number and length: what is repeated, left out, moved or from another connection does not fit::
+number, its lengths, its head and the sha256 of its body: what is repeated, left out, moved or from
+another connection does not fit::
 
     length  head length  head (JSON)  body  mac
 
-The network between pods is not encrypted.
+A body is hashed once: whoever hands it on, or checks more than that, uses the same sha256. The
+network between pods is not encrypted.
 """
 
 from __future__ import annotations
@@ -21,13 +23,15 @@ import hmac
 import json
 import secrets
 import struct
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
 
 from jupyter_jax_trainer.datatypes import JsonValue
 
 _FAMILY = b"jaxtrain-chan-"
-MAGIC = _FAMILY + b"1\n"
+MAGIC = _FAMILY + b"2\n"
 MAX_BODY = 1 << 20  # bytes of a message's body
 _MAX_HEAD = 1 << 20
 _NONCE, _MAC = 32, 32
@@ -37,6 +41,11 @@ _CLAIM = struct.Struct(f">{_OWNER}sQ")
 _INTRODUCTION = _GREETING + _CLAIM.size + _MAC
 _LENGTHS = struct.Struct(">II")
 _NUMBER = struct.Struct(">Q")
+
+_MOST_PIECES = 64  # a system takes 1024 at a time
+_NOWHERE = memoryview(b"")
+
+Data = bytes | bytearray
 
 
 class WireError(Exception):
@@ -65,10 +74,52 @@ class Owner:
 
 @dataclass(frozen=True)
 class Message:
-    """What is sent: JSON, and bytes where there are many."""
+    """What is sent: JSON, and bytes where there are many.
+
+    Attributes
+    ----------
+    digest
+        The sha256 of the body: of each message that was received, and of one that is sent where it
+        is known.
+    """
 
     head: dict[str, JsonValue]
-    body: bytes = b""
+    body: Data = b""
+    digest: bytes = field(default=b"", compare=False)
+
+
+class Unsent:
+    """Bytes to be sent, in order: large ones are not copied."""
+
+    def __init__(self) -> None:
+        self._pieces: deque[memoryview] = deque()
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def add(self, *pieces: Data) -> None:
+        """Add what comes last; nobody changes it from now on."""
+        self._pieces.extend(memoryview(piece) for piece in pieces if piece)
+        self._size += sum(map(len, pieces))
+
+    def first(self) -> list[memoryview]:
+        """Return what comes first, as much as one call can send."""
+        return [*islice(self._pieces, _MOST_PIECES)]
+
+    def drop(self, count: int) -> None:
+        """Forget so many bytes, which are sent."""
+        self._size -= count
+        while count:
+            piece = self._pieces.popleft()
+            if len(piece) > count:
+                self._pieces.appendleft(piece[count:])
+            count -= min(count, len(piece))
+
+    def take(self) -> bytes:
+        """Return all, and forget it."""
+        pieces, self._pieces, self._size = self._pieces, deque(), 0
+        return b"".join(pieces)
 
 
 class Wire:
@@ -89,20 +140,24 @@ class Wire:
         Who the client is, once that is proven.
     unsent
         Bytes to be sent.
+    awaited
+        Where the next bytes of a body belong: who has written some there calls `fill`.
     """
 
     def __init__(self, key: bytes, rank: int, owner: Owner | None = None) -> None:
         self.owner: Owner | None = None
-        self.unsent = bytearray()
+        self.unsent = Unsent()
+        self.awaited = _NOWHERE
         self._key = key
         self._rank = rank
         self._claim = owner  # ours
         self._nonce = secrets.token_bytes(_NONCE)
-        self._unread = bytearray()
+        self._came = _NOWHERE  # and is not read yet
+        self._filled = 0
         self._seal, self._open = _Direction(b""), _Direction(b"")
         self._reading = self._messages()
         if owner is None:
-            self.unsent += MAGIC + self._nonce
+            self.unsent.add(MAGIC + self._nonce)
 
     @property
     def is_proven(self) -> bool:
@@ -121,12 +176,10 @@ class Wire:
         if not self.is_proven or len(head) > _MAX_HEAD or len(message.body) > MAX_BODY:
             raise WireError
         lengths = _LENGTHS.pack(len(head) + len(message.body), len(head))
-        self.unsent += lengths
-        self.unsent += head
-        self.unsent += message.body
-        self.unsent += self._seal.mac(lengths, head, message.body)
+        mac = self._seal.mac(lengths, head, message.digest or _sha256(message.body))
+        self.unsent.add(lengths + head, message.body, mac)
 
-    def receive(self, data: bytes) -> Iterator[Message]:
+    def receive(self, data: bytes | memoryview) -> Iterator[Message]:
         """Take bytes, and yield the messages that they complete.
 
         Raises
@@ -134,24 +187,28 @@ class Wire:
         WireError
             Close the connection.
         """
-        self._unread += data
-        if self._claim is None and not self.is_proven and len(self._unread) > _INTRODUCTION:
-            raise WireError  # a client has nothing to say before it knows whom it speaks to
+        self._came = memoryview(data)
         while (message := next(self._reading)) is not None:
             yield message
+
+    def fill(self, count: int) -> Iterator[Message]:
+        """Take so many bytes that were written where they are awaited; as `receive` otherwise."""
+        self._filled = count
+        return self.receive(b"")
 
     def _messages(self) -> Iterator[Message | None]:
         """Yield messages as they are complete, and None where more bytes are needed."""
         yield from self._prove()
         while True:
-            yield from self._wait_for(_LENGTHS.size)
-            length, of_head = _LENGTHS.unpack_from(self._unread)
+            lengths = yield from self._take(_LENGTHS.size)
+            length, of_head = _LENGTHS.unpack(lengths)
             if of_head > min(length, _MAX_HEAD) or length - of_head > MAX_BODY:
                 raise WireError
-            yield from self._wait_for(_LENGTHS.size + length + _MAC)
-            lengths, text = self._take(_LENGTHS.size), self._take(of_head)
-            body, mac = self._take(length - of_head), self._take(_MAC)
-            if not hmac.compare_digest(mac, self._open.mac(lengths, text, body)):
+            text = yield from self._take(of_head)
+            body = yield from self._take(length - of_head)
+            mac = yield from self._take(_MAC)
+            digest = _sha256(body)
+            if not hmac.compare_digest(mac, self._open.mac(lengths, text, digest)):
                 raise WireError
             try:
                 head = json.loads(text)
@@ -159,28 +216,29 @@ class Wire:
                 raise WireError from None
             if not isinstance(head, dict):
                 raise WireError
-            yield Message(head, body)
+            yield Message(head, body, digest)
 
-    def _prove(self) -> Iterator[None]:
+    def _prove(self) -> Generator[None, None, None]:
         """Prove that both ends know the key."""
         if self._claim is None:
-            yield from self._wait_for(_INTRODUCTION)
-            other = self._greeting()
-            claim, mac = self._take(_CLAIM.size), self._take(_MAC)
+            other = yield from self._greeting()
+            claim = yield from self._take(_CLAIM.size)
+            mac = yield from self._take(_MAC)
             both = self._nonce + other + claim
             if not hmac.compare_digest(mac, self._mac_of(b"client", both)):
                 raise WireError
-            self.unsent += self._mac_of(b"server", both)
+            if self._came:  # a client has nothing to say before it knows whom it speaks to
+                raise WireError
+            self.unsent.add(self._mac_of(b"server", both))
             owner, epoch = _CLAIM.unpack(claim)
             self._begin(both, Owner(owner.hex(), epoch), b"to client", b"to server")
         else:
-            yield from self._wait_for(_GREETING)
-            other = self._greeting()
+            other = yield from self._greeting()
             claim = _CLAIM.pack(bytes.fromhex(self._claim.id), self._claim.epoch)
             both = other + self._nonce + claim
-            self.unsent += MAGIC + self._nonce + claim + self._mac_of(b"client", both)
-            yield from self._wait_for(_MAC)
-            if not hmac.compare_digest(self._take(_MAC), self._mac_of(b"server", both)):
+            self.unsent.add(MAGIC + self._nonce + claim + self._mac_of(b"client", both))
+            mac = yield from self._take(_MAC)
+            if not hmac.compare_digest(mac, self._mac_of(b"server", both)):
                 raise WireError
             self._begin(both, self._claim, b"to server", b"to client")
 
@@ -193,21 +251,31 @@ class Wire:
         said = b"channel %s %d " % (what, self._rank) + both
         return hmac.digest(self._key, said, hashlib.sha256)
 
-    def _greeting(self) -> bytes:
+    def _greeting(self) -> Generator[None, None, bytes]:
         """Return the other end's nonce."""
-        magic = self._take(len(MAGIC))
+        magic = yield from self._take(len(MAGIC))
         if magic != MAGIC:
             raise VersionError if magic.startswith(_FAMILY) else WireError
-        return self._take(_NONCE)
+        return bytes((yield from self._take(_NONCE)))
 
-    def _wait_for(self, size: int) -> Iterator[None]:
-        while len(self._unread) < size:
+    def _take(self, size: int) -> Generator[None, None, Data]:
+        """Return the next bytes, as soon as they are here."""
+        taken, have = bytearray(size), 0
+        while True:
+            piece = self._came[: size - have]
+            taken[have : have + len(piece)] = piece
+            self._came = self._came[len(piece) :]
+            have += len(piece)
+            if have == size:
+                return taken
+            self.awaited = memoryview(taken)[have:]
             yield None
+            have += self._filled
+            self._filled, self.awaited = 0, _NOWHERE
 
-    def _take(self, size: int) -> bytes:
-        taken = bytes(self._unread[:size])
-        del self._unread[:size]
-        return taken
+
+def _sha256(body: Data) -> bytes:
+    return hashlib.sha256(body).digest()
 
 
 class _Direction:
@@ -217,9 +285,7 @@ class _Direction:
         self._key = key
         self._number = 0
 
-    def mac(self, *parts: bytes) -> bytes:
-        made = hmac.new(self._key, _NUMBER.pack(self._number), hashlib.sha256)
+    def mac(self, *parts: Data) -> bytes:
+        said = b"".join((_NUMBER.pack(self._number), *parts))
         self._number += 1
-        for part in parts:
-            made.update(part)
-        return made.digest()
+        return hmac.digest(self._key, said, hashlib.sha256)

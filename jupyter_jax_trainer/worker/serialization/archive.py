@@ -4,12 +4,14 @@ It is a zip application with the raw buffers in front of the zip part (a zip fil
 prefix)::
 
     #!/usr/bin/env python3
+    package, package, …            wheels, as they are
     buffer 0, buffer 1, …          each at a multiple of 64 bytes, uncompressed
-    zip: manifest.json, members    compressed
+    zip: manifest.json, members    compressed, if the archive leaves its machine
 
 So ``python3 job.pyz`` runs it, any zip tool opens it, and a reader maps the buffers into memory
-without copying a byte. ``manifest.json`` holds the sha256 of every member and buffer; the sha256 of
-the manifest is the digest of the whole archive.
+without copying a byte. ``manifest.json`` holds the sha256 of every member, package and buffer; the
+sha256 of the manifest is the digest of the whole archive. Packages come first and in one piece: who
+has them already, from another archive, needs only what follows.
 """
 
 from __future__ import annotations
@@ -32,11 +34,13 @@ from jupyter_jax_trainer.worker.durable import put_in_place
 from jupyter_jax_trainer.worker.records import ResultInfo
 
 FORMAT = 1
+DIGEST_VARIABLE = "JAXTRAIN_BUNDLE_SHA256"  # of the bundle
 _UNREADABLE = (OSError, EOFError, zipimport.ZipImportError, zlib.error)  # of a damaged file
 _ALIGN = 64  # what XLA on CPU wants to use an array in place
-_SHEBANG = b"#!/usr/bin/env python3\n"
+SHEBANG = b"#!/usr/bin/env python3\n"
 _PIECE = 16 << 20  # bytes under one hash, so that several threads can hash a large buffer
 _HASHERS = 4
+_READ = 1 << 20
 _BLANK = bytes(_ALIGN)
 
 
@@ -48,11 +52,26 @@ class Buffer(TypedDict):
     sha256: NotRequired[list[str]]
 
 
+class Package(TypedDict):
+    """Where a package is in the file, and the sha256 of its wheel."""
+
+    offset: int
+    size: int
+    sha256: str
+
+
 class Contents(TypedDict):
-    """What the manifest of any archive says: the sha256 of its members, and its buffers."""
+    """What the manifest of any archive says: the sha256 of its members, and its buffers.
+
+    Attributes
+    ----------
+    packages
+        By the file names of their wheels, in the order of their offsets.
+    """
 
     format: int
     members: dict[str, str]
+    packages: NotRequired[dict[str, Package]]
     buffers: list[Buffer]
 
 
@@ -109,6 +128,16 @@ class BundleManifest(TypedDict):
         The file name under which the cell is compiled, and what tracebacks call such files.
     offers
         Packages for an image of which nothing is known.
+    stop_on_nan
+        A metric that is not finite ends the cell.
+    profile
+        What of the cell is profiled: all of it, or some steps.
+    stays
+        The job is a session: its ranks stay, and run the cells that come.
+    tokens
+        Of a session's cell: for each variable that it brings, what stands for its content.
+    ranks
+        Of such a cell: the ranks that run it, where not all do so, or all show what they display.
     """
 
     name: str
@@ -124,6 +153,11 @@ class BundleManifest(TypedDict):
     cell_file: str
     labels: dict[str, str]
     offers: NotRequired[list[Offer]]
+    stop_on_nan: NotRequired[bool]
+    profile: NotRequired[str]
+    stays: NotRequired[bool]
+    tokens: NotRequired[dict[str, str]]
+    ranks: NotRequired[list[int]]
 
 
 class Bundle(BundleManifest, Contents):
@@ -166,7 +200,8 @@ def write_archive(
     buffers: Sequence[memoryview],
     manifest: BundleManifest | ResultManifest,
     *,
-    hash_buffers: bool = True,
+    packages: Mapping[str, bytes] | None = None,
+    travels: bool = True,
     durable: bool = False,
 ) -> str:
     """Write an archive; it appears under its name only when it is whole.
@@ -175,7 +210,7 @@ def write_archive(
     ----------
     path
         Where to.
-    members, buffers, manifest, hash_buffers
+    members, buffers, manifest, packages, travels
         See :func:`write_archive_to`.
     durable
         It is on the disk when this returns, and a loss of power does not take it.
@@ -194,7 +229,9 @@ def write_archive(
     try:
         with part.open("wb", buffering=0) as file:
             os.fchmod(file.fileno(), 0o600)
-            digest = write_archive_to(file, members, buffers, manifest, hash_buffers=hash_buffers)
+            digest = write_archive_to(
+                file, members, buffers, manifest, packages=packages, travels=travels
+            )
         if durable:
             put_in_place(part, path)
         else:
@@ -211,7 +248,8 @@ def write_archive_to(
     buffers: Sequence[memoryview],
     manifest: BundleManifest | ResultManifest,
     *,
-    hash_buffers: bool = True,
+    packages: Mapping[str, bytes] | None = None,
+    travels: bool = True,
 ) -> str:
     """Write an archive into an open, empty file.
 
@@ -225,9 +263,11 @@ def write_archive_to(
         Contiguous byte views, written in place of copies.
     manifest
         What else the manifest says.
-    hash_buffers
-        Put the sha256 of the buffers into the manifest, too. It takes longer than writing them, so
-        an archive that stays on its machine, where nobody would check it, goes without.
+    packages
+        Wheels by their file names.
+    travels
+        It leaves this machine: members are compressed, and the manifest has the sha256 of the
+        buffers, too. Both take longer than writing, so an archive that stays here goes without.
 
     Returns
     -------
@@ -236,25 +276,34 @@ def write_archive_to(
     """
     import zipfile
 
-    table = _write_buffers(file, buffers, hash_buffers)
+    _write_all(file, SHEBANG)
+    wheels = _write_packages(file, packages or {})
+    table = _write_buffers(file, buffers, travels)
     hashes = {name: _sha256(data) for name, data in members.items()}
-    whole = {"format": FORMAT, **manifest, "members": hashes, "buffers": table}
+    listed = {"packages": wheels} if wheels else {}
+    whole = {"format": FORMAT, **manifest, "members": hashes, **listed, "buffers": table}
     text = json.dumps(whole, indent=1).encode()
     # The zip part is built apart, so that its offsets count from its own start: zipimport before
     # Python 3.13 reads no zip64, and needs none this way, however long the prefix.
     packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
+    how = zipfile.ZIP_DEFLATED if travels else zipfile.ZIP_STORED
+    with zipfile.ZipFile(packed, "w") as archive:
         for name, data in (("manifest.json", text), *members.items()):
-            archive.writestr(
-                zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), data, zipfile.ZIP_DEFLATED
-            )
+            archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), data, how)
     _write_all(file, packed.getbuffer())
     return _sha256(text)
 
 
+def _write_packages(file: io.FileIO, packages: Mapping[str, bytes]) -> dict[str, Package]:
+    table: dict[str, Package] = {}
+    for name, data in packages.items():
+        table[name] = {"offset": file.tell(), "size": len(data), "sha256": _sha256(data)}
+        _write_all(file, data)
+    return table
+
+
 def _write_buffers(file: io.FileIO, buffers: Sequence[memoryview], hashed: bool) -> list[Buffer]:
     """Write the buffers while other threads hash them, in pieces: hashing is the slower part."""
-    _write_all(file, _SHEBANG)
     if not buffers:
         return []
     from concurrent.futures import ThreadPoolExecutor
@@ -289,6 +338,15 @@ def _write_all(file: io.FileIO, data: bytes | memoryview) -> None:
     view = memoryview(data)
     while view.nbytes:
         view = view[file.write(view) :]
+
+
+def file_pieces(path: Path, offset: int, size: int) -> Iterator[bytes]:
+    """Yield a part of a file, in pieces that memory always has room for."""
+    with path.open("rb") as file:
+        file.seek(offset)
+        while size and (piece := file.read(min(_READ, size))):
+            size -= len(piece)
+            yield piece
 
 
 class Archive:
@@ -330,6 +388,10 @@ class Archive:
                 say.ARCHIVE_FORMAT(path=self.path, format=self.manifest.get("format"), known=FORMAT)
             )
 
+    def forget(self) -> None:
+        """Drop what Python remembers of the file, which it would for as long as the process."""
+        zipimport._zip_directory_cache.pop(str(self.path), None)  # type: ignore[attr-defined]
+
     def read(self, name: str) -> bytes:
         """Return a member's bytes, checked against the manifest."""
         try:
@@ -340,6 +402,23 @@ class Archive:
         if _sha256(data) != self.manifest["members"].get(name):
             raise JobDirError(say.MEMBER_CHANGED(path=self.path, name=name))
         return data
+
+    @property
+    def packages(self) -> dict[str, Package]:
+        """The packages, by the file names of their wheels."""
+        return self.manifest.get("packages") or {}
+
+    def read_package(self, name: str) -> bytes:
+        """Return the wheel of a package, checked against the manifest."""
+        data = b"".join(self.package_pieces(name))
+        if _sha256(data) != self.packages[name]["sha256"]:
+            raise JobDirError(say.MEMBER_CHANGED(path=self.path, name=name))
+        return data
+
+    def package_pieces(self, name: str) -> Iterator[bytes]:
+        """Yield the wheel of a package, piece by piece and not checked."""
+        package = self.packages[name]
+        return file_pieces(self.path, package["offset"], package["size"])
 
     def buffers(self) -> list[memoryview]:
         """Map the buffers: writable and private to this process, read from disk when touched."""

@@ -16,6 +16,7 @@ import linecache
 import pickle
 import sys
 import types
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import IO, Any
 
@@ -80,6 +81,12 @@ class _Sink:
         return self.file.write(data)
 
 
+def _there(pickler: weakref.ref[Pickler]) -> Pickler:
+    found = pickler()
+    assert found is not None, "it is pickling"
+    return found
+
+
 class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
     """Pickle values one after another, the large parts out of band.
 
@@ -120,7 +127,13 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         main_globals: Namespace | None = None,
         on_size: Callable[[int], None] | None = None,
     ) -> None:
-        super().__init__(_Sink(file, self._count), protocol=5, buffer_callback=self._take)
+        # It knows all that it has pickled, which in a cycle would stay until it is collected.
+        this = weakref.ref(self)
+        super().__init__(
+            _Sink(file, lambda size: _there(this)._count(size)),
+            protocol=5,
+            buffer_callback=lambda buffer: _there(this)._take(buffer),
+        )
         self.buffers: list[memoryview] = []
         self.total = 0
         self.has_code = False

@@ -45,15 +45,32 @@ export function liveUrl(settings: ServerConnection.ISettings): string {
 
 /** Return the address of a log as a file, with the token if there is one. */
 export function logUrl(
-  { baseUrl, appendToken, token }: ServerConnection.ISettings,
+  settings: ServerConnection.ISettings,
   key: string,
   source: Source | null
 ): string {
-  const url = URLExt.join(baseUrl, PATH, 'jobs', encodeURIComponent(key), 'log');
-  const query = new URLSearchParams();
-  if (source !== null) {
-    query.set('source', String(source));
-  }
+  const query = source === null ? {} : { source: String(source) };
+  return fileUrl(settings, `jobs/${encodeURIComponent(key)}/log`, query);
+}
+
+/** Return the address of what a rank has recorded for a profile, likewise. */
+export function traceUrl(
+  settings: ServerConnection.ISettings,
+  key: string,
+  profile: string,
+  rank: number
+): string {
+  const path = `jobs/${encodeURIComponent(key)}/profiles/${encodeURIComponent(profile)}/trace`;
+  return fileUrl(settings, path, { rank: String(rank) });
+}
+
+function fileUrl(
+  { baseUrl, appendToken, token }: ServerConnection.ISettings,
+  path: string,
+  given: Record<string, string>
+): string {
+  const url = URLExt.join(baseUrl, PATH, path);
+  const query = new URLSearchParams(given);
   if (appendToken && token) {
     query.set('token', token);
   }

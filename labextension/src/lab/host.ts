@@ -10,7 +10,7 @@ import { sanitize } from '../core/base/format';
 import type { Host, MenuItem } from '../core/base/host';
 import type { Action, Row, Source } from '../core/base/protocol';
 import type { Translator } from '../core/base/translator';
-import { logUrl } from './connection';
+import { logUrl, traceUrl } from './connection';
 import { ViewStorage } from './storage';
 
 /** Optional parts of a host. */
@@ -32,7 +32,7 @@ interface Notebook {
 /** The host of views in JupyterLab. */
 export class LabHost implements Host {
   readonly trans: Translator;
-  readonly open: (row: Row) => void;
+  readonly open: Host['open'];
   readonly openNotebook?: (path: string, cell: string | null) => void;
   /** Set once a plugin can open logs. */
   openLog?: (key: string, rank?: number) => void;
@@ -43,7 +43,7 @@ export class LabHost implements Host {
   constructor(
     api: Api,
     trans: Translator,
-    open: (row: Row) => void,
+    open: Host['open'],
     commands?: CommandRegistry,
     { storage, settings }: Own = {}
   ) {
@@ -74,8 +74,16 @@ export class LabHost implements Host {
   }
 
   save(key: string, source: Source | null): void {
+    this.#download(logUrl(this.#settings, key, source));
+  }
+
+  saveTrace(key: string, profile: string, rank: number): void {
+    this.#download(traceUrl(this.#settings, key, profile, rank));
+  }
+
+  #download(address: string): void {
     const link = document.createElement('a');
-    link.href = logUrl(this.#settings, key, source);
+    link.href = address;
     link.download = '';
     document.body.append(link);
     link.click();

@@ -19,7 +19,7 @@ import { IConnection } from './connection';
 import { LabHost } from './host';
 import { trainIcon } from './icons';
 import { isWaitInView } from './mime';
-import { type Notify, notifyEnd, notifyMissed } from './notifications';
+import { type Notify, notifyEnd, notifyIdle, notifyMissed } from './notifications';
 import { onSettings } from './settings';
 import { toFocus, toFront } from './shell';
 import { ViewWidget } from './viewwidget';
@@ -135,6 +135,9 @@ function activate(
     notify = values['notify'] as Notify;
   });
   store.onEnded(row => void notifyEnd(row, host, notify, isWaitInView));
+  store.subscribe(() =>
+    store.rows.forEach(row => row.session && void notifyIdle(row, host, notify))
+  );
   // JupyterLab shows no notifications before it is restored.
   const ready = Promise.all([known, app.started, app.restored]);
   notifyMissed(store, settings.baseUrl, row => void ready.then(() => notifyEnd(row, host, notify)));

@@ -153,7 +153,13 @@ function activate(
       trans,
       act: action => row && lab.act(row, action),
       copy: text => lab.copy(text),
-      ...(opens && row && { open: () => lab.open(row) })
+      prolong: () => {
+        if (row?.cell_of) {
+          const { key, uid } = row.cell_of;
+          lab.act({ ...row, key, uid, name: key, cell_of: null }, 'prolong');
+        }
+      },
+      ...(opens && { open: lab.open })
     };
   };
   rendermime.addFactory(

@@ -2,7 +2,7 @@
 
 import { Notification } from '@jupyterlab/apputils';
 
-import { duration, sanitize } from '../core/base/format';
+import { duration, sanitize, span } from '../core/base/format';
 import type { Host } from '../core/base/host';
 import type { Row } from '../core/base/protocol';
 import type { JobsStore } from '../core/jobs/store';
@@ -10,6 +10,8 @@ import { ViewStorage } from './storage';
 
 /** Which ends of jobs raise a notification: the setting `notify`. */
 export type Notify = 'all' | 'failed' | 'none';
+
+const SHORT = 10; // seconds; a cell of a session that takes less is no news unless it fails
 
 /**
  * Notify that a job has ended, once in all pages of the browser, and offer to open it.
@@ -23,7 +25,8 @@ export async function notifyEnd(
   isInView: (row: Row) => boolean = () => false
 ): Promise<void> {
   const failed = row.state === 'Failed';
-  if (notify === 'none' || (notify === 'failed' && !failed)) {
+  const quick = row.cell_of !== null && (row.elapsed ?? 0) < SHORT;
+  if (notify === 'none' || ((notify === 'failed' || quick) && !failed)) {
     return;
   }
   if (!(await claimNotification(`${row.key} ${row.uid ?? row.created}`))) {
@@ -36,11 +39,16 @@ export async function notifyEnd(
   const name = sanitize(row.name);
   const took = duration((row.ended ?? Date.now() / 1000) - row.created, trans);
   const actions = [{ label: trans.__('Open'), callback: () => host.open(row) }];
+  const reason = row.reason ? sanitize(row.reason) : trans.__('unknown reason');
   if (failed) {
-    const reason = row.reason ? sanitize(row.reason) : trans.__('unknown reason');
     Notification.error(trans.__('%1 failed after %2: %3', name, took, reason), {
       actions,
       autoClose: false
+    });
+  } else if (row.session) {
+    Notification.info(trans.__('Session %1 ended after %2: %3', name, took, reason), {
+      actions,
+      autoClose: 10_000
     });
   } else if (row.state === 'Cancelled') {
     Notification.info(trans.__('%1 was cancelled after %2.', name, took), {
@@ -53,6 +61,39 @@ export async function notifyEnd(
       autoClose: 10_000
     });
   }
+}
+
+const SOON = 300; // seconds before the end of an idle session
+const LATE = 5; // that the clocks of server and page may differ
+
+/** Notify, once in all pages, that an idle session ends soon, and offer to prolong it. */
+export async function notifyIdle(row: Row, host: Host, notify: Notify): Promise<void> {
+  const { idle_since: since = null, idle_ends: ends = null } = row.session ?? {};
+  if (notify === 'none' || !row.active || since === null || ends === null) {
+    return;
+  }
+  const left = ends - Date.now() / 1000;
+  if (left <= 0 || left > Math.min(SOON, (ends - since) / 2) + LATE) {
+    return;
+  }
+  if (!(await claimNotification(`idle ${row.uid ?? row.key} ${Math.round(ends)}`))) {
+    return;
+  }
+  const { trans } = host;
+  Notification.warning(
+    trans.__(
+      'Session %1 is idle, and ends in %2. Its variables are lost then.',
+      sanitize(row.name),
+      span(left, trans)
+    ),
+    {
+      actions: [
+        { label: trans.__('Prolong'), callback: () => host.act(row, 'prolong') },
+        { label: trans.__('Open'), callback: () => host.open(row) }
+      ],
+      autoClose: Math.max(1000, left * 1000)
+    }
+  );
 }
 
 const MOST_MISSED = 5; // notifications; for more there is the list

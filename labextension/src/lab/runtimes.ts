@@ -61,7 +61,7 @@ class PickerPanel extends ViewWidget {
 
 function activate(
   app: JupyterFrontEnd,
-  { api, storage }: IConnection,
+  { api, storage, jobs }: IConnection,
   tracker: Tracker,
   translator: ITranslator | null,
   labShell: ILabShell | null,
@@ -75,7 +75,7 @@ function activate(
   const openJob = (key: string): void => void commands.execute(OPEN_JOB, { key });
   const host = new LabHost(api, trans, row => openJob(row.key), commands, { storage });
   const cells = new LabCells(tracker, () => void commands.execute(RUN, { activate: false }));
-  const store = new PickerStore(api, cells);
+  const store = new PickerStore(api, cells, jobs);
 
   void storage.ready.then(() => persistDraft(store, host));
   void onSettings(registry, ID, ({ line }) => {

@@ -3,14 +3,15 @@ import { IStatusBar } from '@jupyterlab/statusbar';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { h } from 'preact';
 
-import { StatusItem, statusText } from '../core/jobs/statusbar';
+import { HereStore } from '../core/jobs/here';
+import { hereText, StatusItem, statusText } from '../core/jobs/statusbar';
 import { DOMAIN, SHOW_JOBS } from './commands';
-import { IConnection } from './connection';
+import { IConnection, pauseWhileHidden } from './connection';
 import { ViewWidget } from './viewwidget';
 
 const ID = 'jupyter-jax-trainer:status';
 
-/** It shares the page's list of jobs, so it adds no request. */
+/** It shares the page's list of jobs; of the machine it asks only while no job is active. */
 function activate(
   app: JupyterFrontEnd,
   connection: IConnection,
@@ -27,15 +28,37 @@ function activate(
       void app.commands.execute(SHOW_JOBS);
     }
   };
-  const item = new ViewWidget(() => h(StatusItem, { store, trans, onClick }));
-  const isActive = (): boolean => statusText(store.rows, trans) !== '';
+  const here = new HereStore(connection.live);
+  const item = new ViewWidget(() => h(StatusItem, { store, here, trans, onClick }));
+  const hasJobs = (): boolean => statusText(store.rows, trans) !== '';
+  const isActive = (): boolean => hasJobs() || hereText(here.look, trans) !== '';
+  let hidden = false;
+  const update = (): void => {
+    if (hidden || hasJobs()) {
+      here.pause();
+    } else {
+      here.resume();
+    }
+    item.setHidden(!isActive());
+  };
+  pauseWhileHidden({
+    pause: () => {
+      hidden = true;
+      update();
+    },
+    resume: () => {
+      hidden = false;
+      update();
+    }
+  });
   bar.registerStatusItem(ID, { item, align: 'left', rank: 50, isActive });
-  store.subscribe(() => item.setHidden(!isActive()));
+  store.subscribe(update);
+  here.subscribe(() => item.setHidden(!isActive()));
 }
 
 export const status: JupyterFrontEndPlugin<void> = {
   id: ID,
-  description: 'How many training jobs run, in the status bar.',
+  description: 'How many training jobs run, else what is used of this machine, in the status bar.',
   autoStart: true,
   requires: [IConnection],
   optional: [IStatusBar, ITranslator],

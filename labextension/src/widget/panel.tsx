@@ -35,7 +35,7 @@ class Parts {
     this.api = new Api(this.comm.fetch);
     this.live = new Live({ url: () => 'comm', connect: () => this.comm.connect() });
     this.jobs = new JobsStore(this.live);
-    this.picker = new PickerStore(this.api, nextCell(this.api));
+    this.picker = new PickerStore(this.api, nextCell(this.api), this.jobs);
     this.panel = new PanelStore(this.api, this.live);
     this.picker.show(true);
   }

@@ -46,8 +46,8 @@ export class PanelStore extends Observable implements Host {
     return this.#places.at(-1) ?? { kind: 'home' };
   }
 
-  open(row: Row): void {
-    this.#go({ kind: 'job', key: row.key, name: sanitize(row.name) });
+  open({ key, name }: Pick<Row, 'key' | 'name'>): void {
+    this.#go({ kind: 'job', key, name: sanitize(name) });
   }
 
   openLog(key: string, rank?: number): void {

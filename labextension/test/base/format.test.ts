@@ -2,9 +2,10 @@ import { describe, expect, it } from 'vitest';
 
 import { clock, duration, fraction, progress, sanitize, span } from '../../src/core/base/format';
 import type { State } from '../../src/core/base/protocol';
-import { count, group, stateLabel } from '../../src/core/base/states';
+import { group, stateLabel } from '../../src/core/base/states';
 import { english } from '../../src/core/base/translator';
-import { filterRows, NO_FILTER } from '../../src/core/jobs/filter';
+import { branchesOf, countBranches } from '../../src/core/jobs/branches';
+import { filterBranches, NO_FILTER } from '../../src/core/jobs/filter';
 import { ended, row } from '../fakes/make';
 
 const REPORT = { step: 1240, total: 2000, fraction: 0.62, metrics: {}, time: 0 };
@@ -73,7 +74,13 @@ describe('states', () => {
 
   it('are counted by group', () => {
     const rows = [row(), row({ state: 'Pending' }), row({ state: 'Queued' }), ended()];
-    expect(count(rows)).toEqual({ waiting: 2, running: 1, failed: 0, done: 1, cancelled: 0 });
+    expect(countBranches(branchesOf(rows))).toEqual({
+      waiting: 2,
+      running: 1,
+      failed: 0,
+      done: 1,
+      cancelled: 0
+    });
   });
 });
 
@@ -83,11 +90,14 @@ describe('the filter', () => {
     row({ key: 'llm', state: 'Pending', reason: 'no node has 8 GPU free', place: 'team-a · gke' }),
     ended({ key: 'sweep', state: 'Failed', reason: "rank 2: KeyError 'labels'" })
   ];
+  const branches = branchesOf(rows);
   const keys = (text: string, ...groups: ('failed' | 'waiting')[]) =>
-    filterRows(rows, { text, groups: new Set(groups) }, english).map(({ key }) => key);
+    filterBranches(branches, { text, groups: new Set(groups) }, english).map(
+      ({ row: { key } }) => key
+    );
 
   it('lets all through when it is empty, as the same list', () => {
-    expect(filterRows(rows, NO_FILTER, english)).toBe(rows);
+    expect(filterBranches(branches, NO_FILTER, english)).toBe(branches);
   });
 
   it('wants every word, in whatever case, wherever it stands', () => {

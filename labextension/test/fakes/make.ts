@@ -31,8 +31,11 @@ export function row(change: Partial<Row> = {}): Row {
     cell: null,
     actions: ['cancel'],
     where: false,
+    profiles: false,
     trust: 'own',
     maker: null,
+    session: null,
+    cell_of: null,
     ...change
   };
 }
@@ -41,6 +44,26 @@ export function row(change: Partial<Row> = {}): Row {
 export function ended(change: Partial<Row> = {}): Row {
   const state = change.state ?? 'Succeeded';
   return row({ state, active: false, ended: NOW, actions: ['delete'], ...change });
+}
+
+/** Return a row of a session, which is idle. */
+export function session(change: Partial<Row> = {}): Row {
+  return row({
+    key: 'lab',
+    nodes: 2,
+    shape: '2 nodes × 1 CPU device',
+    actions: ['cancel', 'restart', 'prolong', 'save', 'restore', 'delete'],
+    session: { idle_since: NOW - 90, idle_ends: NOW + 1710, running: null, waiting: 0 },
+    ...change
+  });
+}
+
+/** Return a row of a cell of that session, which has ended. */
+export function cell(number: number, change: Partial<Row> = {}): Row {
+  const key = `lab-cell-${number}`;
+  const created = NOW - 100 + number;
+  const cell_of = { key: 'lab', uid: 'uid-lab' };
+  return ended({ key, created, ended: created + 0.25, elapsed: 0.25, cell_of, ...change });
 }
 
 export function detail(change: Partial<Detail> = {}): Detail {
@@ -67,6 +90,8 @@ export function detail(change: Partial<Detail> = {}): Detail {
     code: 'print(1)\n',
     script: null,
     returns: false,
+    session: null,
+    spending: null,
     ...change
   };
 }

@@ -1,9 +1,12 @@
 import { Api } from '../../src/core/base/api';
+import { Observable } from '../../src/core/base/observable';
+import type { Row } from '../../src/core/base/protocol';
 import { PickerStore } from '../../src/core/picker/store';
 import type {
   Cell,
   Cells,
   Finding,
+  Jobs,
   Kueue,
   LineError,
   Option,
@@ -76,20 +79,27 @@ export function option(name: string, change: Partial<Option> = {}): Option {
     group: 'The job',
     cluster_only: false,
     repeated: false,
+    of_cell: false,
     default: null,
     ...change
   };
 }
 
 export const OPTIONS = [
-  option('name'),
+  option('name', { of_cell: true }),
   option('nodes', { kind: 'number', metavar: 'N', default: 1 }),
   option('device', { kind: 'choice', metavar: '{cpu,gpu,tpu}', choices: ['cpu', 'gpu', 'tpu'] }),
   option('devices_per_node', { kind: 'number', metavar: 'K' }),
   option('runtime'),
   option('backend', { kind: 'choice', choices: ['auto', 'local', 'kubernetes'] }),
   option('env', { kind: 'lines', metavar: 'NAME=VALUE', repeated: true, default: {} }),
-  option('out', { kind: 'names', metavar: 'NAME[,NAME]', repeated: true, default: [] }),
+  option('out', {
+    of_cell: true,
+    kind: 'names',
+    metavar: 'NAME[,NAME]',
+    repeated: true,
+    default: []
+  }),
   option('timeout', { kind: 'duration', metavar: 'TIME' }),
   option('detach', { kind: 'switch', metavar: null, default: false }),
   option('context', { cluster_only: true }),
@@ -259,9 +269,20 @@ function write(source: string, changes: Values) {
   return { source: written, ...said, errors: [...errors, ...others] };
 }
 
+/** The jobs that there are. */
+export class FakeJobs extends Observable implements Jobs {
+  rows: readonly Row[] = [];
+
+  set(...rows: Row[]): void {
+    this.rows = rows;
+    this.notify();
+  }
+}
+
 export interface Setup {
   server: FakeServer;
   cells: FakeCells;
+  jobs: FakeJobs;
   store: PickerStore;
 }
 
@@ -269,5 +290,6 @@ export function setUp(source: string | null): Setup {
   const server = new FakeServer();
   const cells = new FakeCells();
   cells.activate(source === null ? null : new FakeCell(source));
-  return { server, cells, store: new PickerStore(server.api, cells) };
+  const jobs = new FakeJobs();
+  return { server, cells, jobs, store: new PickerStore(server.api, cells, jobs) };
 }

@@ -7,10 +7,13 @@ export function summary(of: Partial<Row> = {}, change: Partial<JobSummary> = {})
     row: row(of),
     sent: 'x float32[60000,784] 188 MB',
     results: '',
+    pulse: '',
+    remarks: [],
     spark: null,
     tail: [],
     awaited: false,
     note: null,
+    idle_ends: null,
     ...change
   };
 }

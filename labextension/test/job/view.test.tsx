@@ -84,13 +84,15 @@ describe('a job', () => {
 
   it('shows processes of this machine, or pods of a cluster', () => {
     show({}, { ranks: [rank(0, { pid: 42, host: 'ws-1', restarts: 0 })] });
-    expect(texts('thead th')).toEqual(['Rank', 'State', 'Process', 'Host', 'Restarts', 'Exit']);
-    expect(texts('tbody td')).toEqual(['Running', '42', 'ws-1', '0', '']);
+    expect(texts('thead th')).toEqual([
+      ...['Rank', 'State', 'Process', 'Host', 'Restarts', 'Exit', 'Memory so far']
+    ]);
+    expect(texts('tbody td')).toEqual(['Running', '42', 'ws-1', '0', '', '']);
     const there = { row: row({ backend: 'kubernetes', cluster: true }) };
     show(there, { ranks: [rank(0, { state: 'Waiting' })] });
     expect(texts('thead th').slice(2, 4)).toEqual(['Pod', 'Node']);
     show(there, { ranks: [rank(0, { pod: 'x-0-0', host: 'gpu-03', exit: -9 })] });
-    expect(texts('tbody td')).toEqual(['Running', 'x-0-0', 'gpu-03', '', 'SIGKILL']);
+    expect(texts('tbody td')).toEqual(['Running', 'x-0-0', 'gpu-03', '', 'SIGKILL', '']);
   });
 
   it('opens the log of a rank, by click and by key, with one Tab stop', () => {

@@ -200,7 +200,7 @@ describe('the keyboard and the menu', () => {
 it('makes a page of rows at once, the rest on demand, and a page again for another filter', () => {
   show(...Array.from({ length: 120 }, (_, n) => row({ key: `job-${n}`, created: n })));
   expect(rowsShown()).toHaveLength(100);
-  expect(find('[role=grid]').getAttribute('aria-rowcount')).toBe('120');
+  expect(find('[role=treegrid]').getAttribute('aria-rowcount')).toBe('120');
   expect(find('.jaxtrain-jobs > .jaxtrain-button').textContent).toBe('Show 20 more jobs');
   click('.jaxtrain-jobs > .jaxtrain-button');
   expect(rowsShown()).toHaveLength(120);

@@ -15,7 +15,7 @@ import { runtimes } from '../../src/lab/runtimes';
 import { status } from '../../src/lab/status';
 import { FakeLab, opened } from '../fakes/lab';
 import { emptyLog } from '../fakes/logserver';
-import { all, changed, ended, row } from '../fakes/make';
+import { all, cell, changed, ended, NOW, row, session } from '../fakes/make';
 import { FakeSocket } from '../fakes/socket';
 import { summary } from '../fakes/summary';
 
@@ -233,6 +233,51 @@ describe('the job list and what is said of jobs', () => {
     expect(success.mock.calls.map(([message]) => message.split(' ')[0])).toEqual(['mnist-4', 'c']);
   });
 
+  it('says of a session why it has ended, and of its cells what takes long or fails', async () => {
+    lab.settings = { notify: 'all' };
+    const success = say().mockClear();
+    const error = vi.spyOn(Notification, 'error').mockReturnValue('').mockClear();
+    const info = vi.spyOn(Notification, 'info').mockReturnValue('').mockClear();
+    await start(true);
+    const id = opened('jobs');
+    const runs = { state: 'Running', active: true } as const;
+    const before = [session(), cell(1, runs), cell(2, runs), cell(3, runs)];
+    FakeSocket.last.say(all(id, before));
+    FakeSocket.last.say(
+      changed(id, [cell(1), cell(2, { elapsed: 75 }), cell(3, { state: 'Failed' })])
+    );
+    const reason = 'idle for 30 m';
+    const over = { state: 'Succeeded', active: false, ended: NOW, reason } as const;
+    FakeSocket.last.say(changed(id, [session(over)]));
+    await vi.waitFor(() => expect(info).toHaveBeenCalled());
+    expect(info.mock.lastCall?.[0]).toBe('Session lab ended after 2 m 10 s: idle for 30 m');
+    expect(success.mock.calls.map(([message]) => message.split(' ')[0])).toEqual(['lab-cell-2']);
+    expect(error.mock.calls.map(([message]) => message.split(' ')[0])).toEqual(['lab-cell-3']);
+  });
+
+  it('says once that an idle session ends soon, which a click prolongs', async () => {
+    lab.settings = { notify: 'all' };
+    const warning = vi.spyOn(Notification, 'warning').mockReturnValue('').mockClear();
+    await start(true);
+    const id = opened('jobs');
+    const now = Date.now() / 1000;
+    const idle = (left: number) => {
+      const state = { idle_since: now - 1500, idle_ends: now + left, running: null, waiting: 0 };
+      FakeSocket.last.say(changed(id, [session({ session: state, reason: `${left}` })]));
+    };
+    FakeSocket.last.say(all(id, [session()]));
+    idle(900);
+    idle(290);
+    await vi.waitFor(() => expect(warning).toHaveBeenCalledTimes(1));
+    FakeSocket.last.say(changed(id, [row()]));
+    idle(1800);
+    idle(200);
+    await vi.waitFor(() => expect(warning).toHaveBeenCalledTimes(2));
+    const [said, options] = warning.mock.calls[0] ?? [];
+    expect(said).toMatch(/^Session lab is idle, and ends in 4 m/);
+    expect(options?.actions?.map(({ label }) => label)).toEqual(['Prolong', 'Open']);
+  });
+
   it('is quiet about a job whose waiting cell is in view', async () => {
     lab.settings = { notify: 'all' };
     const success = say().mockClear();
@@ -275,6 +320,22 @@ describe('the job list and what is said of jobs', () => {
     await vi.waitFor(() => expect(lab.active).toEqual(['jaxtrain-panel']));
     FakeSocket.last.say(all(id, [ended()]));
     expect(item?.item.isHidden).toBe(true);
+  });
+
+  it('has what is used of this machine in the status bar while nothing runs', async () => {
+    await start(true);
+    const [item] = lab.status;
+    const list = opened('jobs');
+    const look = { kind: 'here', cpu: 0.5, cores: 2, used: 3.25 * 2 ** 30, limit: 16 * 2 ** 30 };
+    FakeSocket.last.say({ id: opened('here'), ...look });
+    expect(item?.isActive?.()).toBe(true);
+    const button = () => item?.item.node.querySelector('button');
+    await vi.waitFor(() => expect(button()?.textContent).toBe('CPU 25 % · memory 3.3 of 16 GiB'));
+    FakeSocket.last.say(all(list, [row()]));
+    await vi.waitFor(() => expect(button()?.textContent).toBe('1 training job running'));
+    expect(FakeSocket.last.sent.at(-1)).toMatchObject({ op: 'close' });
+    FakeSocket.last.say(all(list, [ended()]));
+    expect(FakeSocket.last.sent.at(-1)).toMatchObject({ op: 'open', topic: 'here' });
   });
 });
 

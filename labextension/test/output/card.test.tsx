@@ -6,11 +6,11 @@ import type { JobSummary } from '../../src/core/base/protocol';
 import { english } from '../../src/core/base/translator';
 import { JobCard } from '../../src/core/output/card';
 import { pathOf } from '../../src/core/output/sparkline';
-import { ended, NOW } from '../fakes/make';
+import { cell, ended, NOW } from '../fakes/make';
 import { progress, summary } from '../fakes/summary';
 
 let root: HTMLElement;
-const host = { trans: english, act: vi.fn(), copy: vi.fn(), open: vi.fn() };
+const host = { trans: english, act: vi.fn(), copy: vi.fn(), open: vi.fn(), prolong: vi.fn() };
 
 beforeEach(() => {
   vi.useFakeTimers({ now: NOW * 1000 });
@@ -64,6 +64,29 @@ describe('a job in short', () => {
     expect(text('.jaxtrain-job-summary-facts')).toBe('4 nodes × 2 CPU devices · 2 m 15 s');
   });
 
+  it('says that its session ends soon, which a click prolongs', () => {
+    show(summary(cell(1)));
+    expect(buttons()).toEqual(['Open']);
+    show(summary(cell(1), { idle_ends: NOW + 240 }));
+    expect(text('.jaxtrain-job-summary-facts')).toContain('session lab ends in 4 m');
+    pass(60_000);
+    expect(text('.jaxtrain-job-summary-facts')).toContain('ends in 3 m');
+    press('Prolong');
+    expect(host.prolong).toHaveBeenCalledOnce();
+  });
+
+  it('of a session leads to it, where there is a place for that', () => {
+    show(summary(cell(1)));
+    expect(text('.jaxtrain-job-summary-facts')).toContain('session lab · 4 nodes');
+    press('session lab');
+    expect(host.open).toHaveBeenLastCalledWith({ key: 'lab', name: 'lab' });
+    press('Open');
+    expect(host.open.mock.lastCall?.[0]).toMatchObject({ key: 'lab-cell-1' });
+    show(summary(cell(1)), { open: false });
+    expect(text('.jaxtrain-job-summary-facts')).toContain('session lab · 4 nodes');
+    expect(find('.jaxtrain-link')).toBeNull();
+  });
+
   it('stops the clock when the job has ended', () => {
     show(summary({ ...ended() }));
     pass(50_000);
@@ -104,6 +127,21 @@ describe('a job in short', () => {
     expect(text('.jaxtrain-job-summary-middle')).toContain('Call report() in the code');
     show(summary({ progress: progress(10) }));
     expect(root.textContent).not.toContain('Call report()');
+  });
+
+  it('has a line for what the ranks use, also while nothing is known', () => {
+    show(summary());
+    expect(text('.jaxtrain-pulse')).toBe('\u00a0');
+    show({ ...summary(), pulse: 'CPU 3.9 cores' });
+    expect(text('.jaxtrain-pulse')).toBe('CPU 3.9 cores');
+    show({ ...summary(ended()), pulse: '' });
+    expect(root.querySelectorAll('.jaxtrain-pulse')).toHaveLength(1); // what stands below stays where it is
+  });
+
+  it('says what else there is to know', () => {
+    show({ ...summary(), remarks: ['loss was NaN at step 3 (rank 0)', 'saved 3 s'] });
+    expect(text('footer')).toContain('loss was NaN at step 3 (rank 0)');
+    expect(text('footer')).toContain('saved 3 s');
   });
 
   it('says why it failed beside how far it came', () => {
@@ -221,7 +259,7 @@ describe('the foot', () => {
     });
     expect(text('footer > [role=status]')).toBe('interrupt again within 3 s to cancel');
     show(summary({ ...ended() }, { sent: '', results: 'params dict of 4 1.2 MB' }));
-    expect(text('footer')).toBe('brought back params dict of 4 1.2 MB');
+    expect(text('footer').trim()).toBe('brought back params dict of 4 1.2 MB');
   });
 });
 

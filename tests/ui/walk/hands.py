@@ -16,7 +16,7 @@ from playwright.sync_api import Locator, expect
 from ui.pages import LabPage
 
 # What is one stop of Tab, with arrows from one part to the next.
-ROVING = "[role=grid], [role=radiogroup], .jaxtrain-ranks, [role=tablist]"
+ROVING = "[role=treegrid], [role=radiogroup], .jaxtrain-ranks, [role=tablist]"
 
 FOREIGN = """type => {
     window.__foreign = [];

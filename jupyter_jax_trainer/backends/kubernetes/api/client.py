@@ -31,6 +31,7 @@ from jupyter_jax_trainer.backends.kubernetes.api.kubeconfig import (
     is_configured,
     overheard,
 )
+from jupyter_jax_trainer.backends.kubernetes.api.portforward import PortForward
 from jupyter_jax_trainer.errors import JaxTrainError
 from jupyter_jax_trainer.messages import cluster as say
 
@@ -242,7 +243,7 @@ class Client:
         raise refusal(response, text, method, path, bool(query and query.get("watch")))
 
     @contextlib.contextmanager
-    def forward(self, pod: str, port: int) -> Iterator[Any]:
+    def forward(self, pod: str, port: int) -> Iterator[PortForward]:
         """Open a connection to a port of a pod, by way of the API.
 
         Raises
@@ -254,21 +255,19 @@ class Client:
         """
         generation = self._generation
         try:
-            forwarded = self._forward(pod, port)
+            end = self._forward(pod, port)
         except (ApiError, Unreachable) as error:
             if not self._may_help(error) or not self._renew(generation):
                 raise
-            forwarded = self._forward(pod, port)
-        end = forwarded.socket(port)
+            end = self._forward(pod, port)
         try:
             yield end
         except OSError as error:
-            if said := forwarded.error(port):  # what the node says of it
-                raise OSError(said.strip()) from error
+            if end.error:  # what the node says of it
+                raise OSError(end.error.strip()) from error
             raise
         finally:
             end.close()
-            forwarded.close()
 
     def try_upgrade(self) -> None:
         """Open a WebSocket, as port-forwards do, and close it: a watch needs no pod.
@@ -281,12 +280,10 @@ class Client:
         path = f"{self.core('pods')}?watch=1&timeoutSeconds=1"
         self._websocket(path, [], timeouts.DOCTOR.seconds).close()
 
-    def _forward(self, pod: str, port: int) -> Any:
-        from kubernetes.stream.ws_client import PortForward
-
+    def _forward(self, pod: str, port: int) -> PortForward:
         path = f"{self.core('pods', pod, 'portforward')}?ports={port}"
         protocols = ["v4.channel.k8s.io"]
-        return PortForward(self._websocket(path, protocols, timeouts.FORWARD.seconds), [port])
+        return PortForward(self._websocket(path, protocols, timeouts.FORWARD.seconds))
 
     def _websocket(self, path: str, protocols: list[str], timeout: float) -> Any:
         import ssl

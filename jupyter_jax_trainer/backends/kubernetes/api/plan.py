@@ -37,6 +37,12 @@ class KubernetesPlan(Plan):
         Which changes to the runtime are needed.
     loose
         Containers of the runtime that don't meet the namespace's PodSecurity.
+    packages
+        Bytes of the packages in the bundle.
+    without_packages
+        The pods most likely have them in a cache.
+    compile_cache
+        What XLA compiles is kept on a volume that pods share.
     tolerations
         All that the pods are to have, in the API's form; empty where the runtime's will do.
     """
@@ -58,8 +64,11 @@ class KubernetesPlan(Plan):
     patches: NotRequired[dict[str, bool]]
     loose: NotRequired[dict[str, dict[str, list[str]]]]
     mounts: NotRequired[bool]
+    packages: NotRequired[int]
+    without_packages: NotRequired[bool]
     tolerations: NotRequired[list[dict[str, str | int]]]
     shared: NotRequired[str | None]
+    compile_cache: NotRequired[bool]
     pip: NotRequired[list[str]]
     secret_keys: NotRequired[dict[str, list[str]]]
 

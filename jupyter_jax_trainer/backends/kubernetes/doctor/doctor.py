@@ -136,7 +136,8 @@ def _trainer(client: Client, bad: str) -> Iterator[Finding]:
     except JaxTrainError as error:
         yield Finding(bad, RUNTIMES(), error.message, error.hint)
         return
-    names = ", ".join(item.name for item in found)
+    # A runtime of the namespace may have the name of one of the cluster.
+    names = ", ".join(dict.fromkeys(item.name for item in found))
     if not names:
         advice = INSTALL_OURS(command=runtimes.INSTALL)
         yield Finding(bad, RUNTIMES(), say.NONE(), advice)

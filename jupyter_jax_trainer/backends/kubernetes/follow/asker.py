@@ -6,24 +6,35 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeGuard
 
+from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client, Unreachable
 from jupyter_jax_trainer.backends.kubernetes.follow.line import (
     Line,
     Reach,
     Refused,
     Target,
+    Unready,
     owner_of,
 )
 from jupyter_jax_trainer.backends.kubernetes.follow.ownership import Ownership
-from jupyter_jax_trainer.channel.places import placed, rank_place
+from jupyter_jax_trainer.channel.places import AGAIN, placed, rank_place
 from jupyter_jax_trainer.channel.protocol import RankPlace
 from jupyter_jax_trainer.jobdir.state import RankState
 from jupyter_jax_trainer.log import log
 from jupyter_jax_trainer.messages import channel as say
-from jupyter_jax_trainer.worker.records import Whereabouts
+from jupyter_jax_trainer.worker.records import Position, Whereabouts
 
+_PAUSE = 0.2  # seconds
 _AGAIN = 10.0  # seconds after which a failed take-over is tried again
+_UNKNOWN: Position = {
+    "cell": "",
+    "cell_line": None,
+    "doing": None,
+    "frame": None,
+    "seconds": 0.0,
+}
 
 
 class Asker:
@@ -61,6 +72,50 @@ class Asker:
             for rank in reach.ranks
         ]
 
+    def profile(self, name: str, seconds: float) -> dict[int, str]:
+        """Have all ranks profiled; return why that is not possible, by rank."""
+        reach = self._look()
+        found: set[int] = set()
+        why = reach.barrier
+        if reach.target is not None:
+            found, why = self._profile(reach.target, name, seconds)
+        lacking = [rank for rank in reach.ranks if rank["rank"] not in found]
+        return {
+            rank["rank"]: why or _missing(reach.target, rank) or say.NO_ANSWER() for rank in lacking
+        }
+
+    def _profile(self, target: Target, name: str, seconds: float) -> tuple[set[int], str | None]:
+        """Have all ranks profiled; return those that can be reached, or why none can be."""
+        epoch, until = self._ownership.epoch, time.monotonic() + timeouts.ANSWER.seconds
+        while (refusal := self._ownership.refusal) is None:
+            try:
+                found = self._line.profile(target, name, seconds)
+                return {one["rank"] for one in found if one["process"] is not None}, None
+            except Unready as busy:  # somebody asks where they are
+                if time.monotonic() > until:
+                    return set(), reason_of(busy)
+                time.sleep(_PAUSE)
+            except Refused as refused:
+                self._ownership.note_refusal(refused, epoch)
+                return set(), self._ownership.refusal or str(refused)
+            except (OSError, ApiError, Unreachable) as error:
+                return set(), reason_of(error)
+        return set(), refusal
+
+    def positions(self) -> list[Position | None]:
+        """Return where each rank is; None for one that does not answer.
+
+        Of one that can't be asked it is what it said last. It says so again and again while it
+        stays at a line; where it has not, it gets on.
+        """
+        reach = self._look()
+        found = {} if reach.target is None else self._ask(reach.target)[0]
+        now = time.time()
+        return [
+            said["where"] if _is_known(said := found.get(rank["rank"])) else _heard(rank, now)
+            for rank in reach.ranks
+        ]
+
     def tick(self) -> None:
         """Keep the line open while it is needed, and take over where the user wants it."""
         self._line.keep()
@@ -84,7 +139,7 @@ class Asker:
             self._ownership.note_refusal(refused, epoch)
             return {}, self._ownership.refusal or str(refused)
         except (OSError, ApiError, Unreachable) as error:
-            return {}, _reason(error)
+            return {}, reason_of(error)
 
     def _take_over(self) -> None:
         target = self._look().target
@@ -94,7 +149,7 @@ class Asker:
             self._ownership.take_over(self._line, target)
         except (OSError, ApiError, Unreachable) as error:
             self._not_before = time.monotonic() + _AGAIN
-            self._log(target, _reason(error))
+            self._log(target, reason_of(error))
         else:
             log("info", f"has taken over the channel to {target.pod}")
 
@@ -105,13 +160,26 @@ class Asker:
         self._said = why
 
 
-def _reason(error: OSError | ApiError | Unreachable) -> str:
+def reason_of(error: OSError | ApiError | Unreachable) -> str:
     """Say why no rank could be asked."""
     if isinstance(error, ApiError) and error.status == 403:
         return say.NO_RIGHT(right=f"{error.verb} {error.resource}")
     if isinstance(error, OSError):
         return say.FAILED(error=error)
     return say.NO_FORWARD(error=error.message if isinstance(error, ApiError) else error)
+
+
+def _is_known(found: Whereabouts | None) -> TypeGuard[Whereabouts]:
+    """Return whether the pod of a rank has said anything of it."""
+    return found is not None and (found["where"] is not None or found["process"] is not None)
+
+
+def _heard(rank: RankState, now: float) -> Position:
+    """Return where a rank that can't be asked is, by the clock of the one who hears it."""
+    where = rank.get("where")
+    if where is None:
+        return _UNKNOWN
+    return where if now - where["time"] <= AGAIN * timeouts.WHERE.seconds else _UNKNOWN
 
 
 def _missing(target: Target | None, rank: RankState) -> str | None:
@@ -123,7 +191,7 @@ def _missing(target: Target | None, rank: RankState) -> str | None:
 
 
 def _place(rank: RankState, found: Whereabouts | None, why: str | None, now: float) -> RankPlace:
-    if found is None or (found["where"] is None and found["process"] is None):
+    if not _is_known(found):
         return rank_place(rank, now, why)
     place = placed(rank["rank"], rank["state"], found["where"])
     return replace(place, process=found["process"], memory=found["memory"])

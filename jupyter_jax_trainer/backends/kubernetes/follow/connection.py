@@ -40,15 +40,20 @@ class Connection:
         """Set for how long `receive` waits for anything."""
         self._end.settimeout(seconds)
 
-    def send(self, head: dict[str, JsonValue], body: bytes = b"") -> None:
+    def send(self, head: dict[str, JsonValue], body: bytes = b"", digest: bytes = b"") -> None:
         """Send a message.
+
+        Parameters
+        ----------
+        digest
+            The sha256 of the body, where it is known.
 
         Raises
         ------
         OSError
             The connection was cut.
         """
-        self._wire.send(Message(head, body))
+        self._wire.send(Message(head, body, digest))
         self._flush()
 
     def receive(self) -> list[Message]:
@@ -71,8 +76,7 @@ class Connection:
         return found
 
     def _flush(self) -> None:
-        self._end.sendall(self._wire.unsent)
-        self._wire.unsent.clear()
+        self._end.sendall(self._wire.unsent.take())
 
 
 @contextlib.contextmanager

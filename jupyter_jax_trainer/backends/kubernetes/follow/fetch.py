@@ -113,7 +113,7 @@ def _write(directory: JobDir, data: bytes, expected: File) -> None:
 
 
 class Fetch(threading.Thread):
-    """Fetches results from the pod of rank 0, which waits for that.
+    """Fetches what a pod holds, such as the results of rank 0, which waits for that.
 
     Parameters
     ----------
@@ -123,13 +123,15 @@ class Fetch(threading.Thread):
         What the worker said.
     key
         The job's key, with which we show that we may have them.
-    directory
-        Where they go.
+    target
+        Where they go: a file in a job's directory.
     problem
         Called with a sentence when it can't be done.
     mine
         Whether the user submitted the job. Somebody else's pod is not told that it may go: whoever
         submitted it may not have the results yet.
+    on_end
+        Called when it is here, or will not come.
 
     Attributes
     ----------
@@ -143,10 +145,11 @@ class Fetch(threading.Thread):
         pod: str,
         held: Held,
         key: str,
-        directory: JobDir,
+        target: Path,
         problem: Callable[[str], None],
         *,
         mine: bool,
+        on_end: Callable[[], object] = lambda: None,
     ) -> None:
         super().__init__(name=f"fetch-{pod}", daemon=True)
         self._client = client
@@ -155,7 +158,8 @@ class Fetch(threading.Thread):
         self._mac = hmac.new(
             key.encode(), b"result " + held["sha256"].encode(), hashlib.sha256
         ).hexdigest()
-        self._directory = directory
+        self._target = target
+        self._on_end = on_end
         self._problem = problem
         self._mine = mine
         self.doing: str = say.FETCHING()
@@ -168,14 +172,20 @@ class Fetch(threading.Thread):
 
     def run(self) -> None:
         """Try until it is here or the time is over, going on where the last try stopped."""
-        if self._directory.result.exists():  # a follower before this one has not said so
-            sync_folder(self._directory.path)
+        try:
+            self._run()
+        finally:
+            self._on_end()
+
+    def _run(self) -> None:
+        if self._target.exists():  # a follower before this one has not said so
+            sync_folder(self._target.parent)
             self._let_go()
             return
         if not self._mine and self._held["size"] > _MOST_OF_OTHERS:
             self._note(say.TOO_LARGE(size=size(self._held["size"]), most=size(_MOST_OF_OTHERS)))
             return
-        part = self._directory.path / "result.fetched.part"
+        part = self._target.with_name(f"{self._target.stem}.fetched.part")
         until = self._held["since"] + self._held["seconds"]
         while time.time() < until and not (self._hopeless and self.trouble):
             try:
@@ -210,7 +220,7 @@ class Fetch(threading.Thread):
         have = part.stat().st_size if part.exists() else 0
         if have >= self._held["size"]:
             return
-        left, free = self._held["size"] - have, shutil.disk_usage(self._directory.path).free
+        left, free = self._held["size"] - have, shutil.disk_usage(self._target.parent).free
         if 0 < free < left:  # rather than fill the disk, and with it every other job's directory
             raise OSError(say.NO_ROOM(needed=size(left), free=size(free)))
         file = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
@@ -218,8 +228,8 @@ class Fetch(threading.Thread):
             stack.callback(os.close, file)
             end = stack.enter_context(self._client.forward(self._pod, self._held["port"]))
             end.settimeout(timeouts.TRANSFER.seconds)
-            # In pieces: the official client keeps all that it was sent and that nobody has read
-            # yet in one string, which it copies again and again, and loses when the pod is done.
+            # In pieces, after which the pod does not end the connection: an end may overtake what
+            # is on its way.
             while left := min(_PIECE, self._held["size"] - have):
                 end.sendall(f"{self._mac} {have} {left}\n".encode())
                 have += left
@@ -236,7 +246,7 @@ class Fetch(threading.Thread):
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         if digest != self._held["sha256"]:
             raise ValueError(say.DAMAGED())
-        put_in_place(part, self._directory.result)
+        put_in_place(part, self._target)
 
     def _let_go(self) -> None:
         """Tell a pod of the user's own that it may go."""

@@ -6,6 +6,7 @@ import contextlib
 import threading
 import time
 from dataclasses import replace
+from functools import partial
 
 from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.backends.kubernetes.api import identity
@@ -17,18 +18,28 @@ from jupyter_jax_trainer.backends.kubernetes.api.objects import Pod, TrainJob
 from jupyter_jax_trainer.backends.kubernetes.api.plan import plan_of
 from jupyter_jax_trainer.backends.kubernetes.api.watch import ADDED
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.diagnosis import Seen, Verdict, judge
-from jupyter_jax_trainer.backends.kubernetes.follow import fetch
+from jupyter_jax_trainer.backends.kubernetes.follow import fetch, profiles
+from jupyter_jax_trainer.backends.kubernetes.follow.asker import Asker
 from jupyter_jax_trainer.backends.kubernetes.follow.attempts import Attempts
 from jupyter_jax_trainer.backends.kubernetes.follow.ending import failure_of, nothing_came
 from jupyter_jax_trainer.backends.kubernetes.follow.line import Reach, Target, owner_of
 from jupyter_jax_trainer.backends.kubernetes.follow.ownership import Ownership
+from jupyter_jax_trainer.backends.kubernetes.follow.profiles import HeldProfile
 from jupyter_jax_trainer.backends.kubernetes.follow.ranks import Ranks
 from jupyter_jax_trainer.backends.kubernetes.follow.saved import applied
 from jupyter_jax_trainer.backends.kubernetes.follow.sending import Sending, Waiting
+from jupyter_jax_trainer.backends.kubernetes.follow.session import Session
 from jupyter_jax_trainer.backends.kubernetes.follow.steering import Steering
 from jupyter_jax_trainer.backends.kubernetes.logs.streams import Streams
-from jupyter_jax_trainer.backends.kubernetes.submit import images, initializers, launch
+from jupyter_jax_trainer.backends.kubernetes.submit import (
+    images,
+    initializers,
+    launch,
+    packagecache,
+)
 from jupyter_jax_trainer.backends.kubernetes.submit.trainjob import own_name
+from jupyter_jax_trainer.backends.silence import SilenceWatch
+from jupyter_jax_trainer.channel.protocol import ProfileName
 from jupyter_jax_trainer.errors import JaxTrainError
 from jupyter_jax_trainer.jobdir.failure import (
     CANCELLED,
@@ -39,11 +50,14 @@ from jupyter_jax_trainer.jobdir.failure import (
     summary,
 )
 from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.jobdir.state import not_taken
+from jupyter_jax_trainer.jobdir.writer import Recorder
 from jupyter_jax_trainer.messages import channel
 from jupyter_jax_trainer.messages import follow as say
 from jupyter_jax_trainer.options.spec import JobSpec
-from jupyter_jax_trainer.states import State
+from jupyter_jax_trainer.states import Phase, State
 from jupyter_jax_trainer.trust import policy
+from jupyter_jax_trainer.worker.records import Position
 
 _UNSEEN = "unseen"  # in place of a TrainJob's uid
 _NOTHING = Seen(
@@ -60,6 +74,11 @@ class Followed:
         The job's directory, and the open file that holds its lock.
     client
         The cluster.
+
+    Attributes
+    ----------
+    asker
+        Asks its ranks where they are.
     """
 
     def __init__(self, directory: JobDir, lock: int, client: Client) -> None:
@@ -74,17 +93,36 @@ class Followed:
         self.ranks = Ranks(directory, nodes, self._guard, self.problem)
         self.record, self._kept = self.ranks.record, self.ranks.kept
         key = self.manifest.get("frame_key")
+        self.ownership = Ownership(directory, self.manifest, self.event)
+        self.asker = Asker(client, self.reach, self.ownership)
+        self._silence = SilenceWatch(self.spec.hang_timeout)
+        self._asking: threading.Thread | None = None  # because of a silence
+        self._places: list[Position | None] | None = None
+        self.session: Session | None = None
+        written = [directory]
+        if self.spec.session is not None and key:
+            self.session = Session(
+                directory,
+                self.manifest,
+                client,
+                self.ownership,
+                self.ranks,
+                self._guard,
+                self.reach,
+            )
+            written += [self.session.running] if self.session.running is not None else []
+        taker = self.ranks if self.session is None else self.session
         self.streams = Streams(
             client,
             directory,
             nodes,
             key.encode() if key else None,
-            applied(directory, nodes),
-            self.ranks.take,
+            applied(written, nodes),
+            taker.take,
             self.problem,
+            *([] if self.session is None else [self.session.on_text]),
         )
         self._steering = Steering(client, self.name, self._is_ours, self.problem)
-        self.ownership = Ownership(directory, self.manifest, self.event)
         self._uid = directory.read_trainjob_uid()  # of its TrainJob
         self.trouble: str | None = None
         self.lacking: list[str] = []  # what is lost for want of rights
@@ -102,6 +140,7 @@ class Followed:
         self._length, self._grown_at = 0, 0.0
         self._began = time.monotonic()
         self._fetching: fetch.Fetch | None = None
+        self._profiles: dict[tuple[str, int, str], fetch.Fetch] = {}
         self._sending: Sending | None = None
         self._settling: threading.Thread | None = None
 
@@ -114,6 +153,8 @@ class Followed:
             The store knows all TrainJobs; else each is asked for by its name.
         """
         self.polled = watched
+        if self.session is not None:
+            self.session.start()
         if self.record.state.pop("submitting", False):
             self._kept.submitting = True
             self._kept.save()
@@ -166,6 +207,44 @@ class Followed:
             or not self.directory.path.is_dir()
         )
 
+    def look_after_ranks(self) -> None:
+        """Look after the ranks as they run: the cells of a session, or whether they are silent."""
+        if self.session is not None:
+            self.session.trouble = self.trouble
+            self.session.look()
+            return
+        with self._guard:
+            self._look_for_silence()
+
+    def _look_for_silence(self) -> None:
+        """Say where the ranks are when nothing was heard of them for long, or end the job."""
+        watch, said = self._silence, self._silence.said
+        states = self.ranks.states()
+        runs = self.record.state["state"] == State.RUNNING and Phase.RUNNING in states
+        works = runs and all(one in (Phase.RUNNING, Phase.FINISHED) for one in states)
+        if not works or self.trouble is not None or self._kept.held or self._kept.hung:
+            watch.hear()
+        watch.look(self.streams.length, self.record.reported)
+        places, self._places = self._places, None
+        if places is not None and works:
+            found = watch.take(list(zip(self._kept.ends, places, strict=True)))
+            if found is not None and found.failure is not None and not self._steering.refused:
+                self._kept.hung = found.failure.to_json()
+                self._kept.save()
+                self.ranks.spoken = True
+            elif found is not None and found.is_news:
+                self.record.event("silence", found.text)
+        elif (self._asking is None or not self._asking.is_alive()) and watch.asks():
+            self._asking = threading.Thread(target=self._ask, name="silence", daemon=True)
+            self._asking.start()
+        self.ranks.spoken |= watch.said is not said
+
+    def _ask(self) -> None:
+        """Ask the ranks where they are, in a thread: a cluster may take its time."""
+        found = self.asker.positions()
+        with self._guard:
+            self._places = found
+
     def save(self) -> None:
         """Write what is not urgent."""
         with self._guard:
@@ -187,12 +266,17 @@ class Followed:
                     )
             present = store.pods(*self._known_as)
             self._attempts.look(self._seen, present, self._suspended)
+            if self.session is not None and self._attempts.leaving is not None:
+                why = judge(self._seen, self.ranks.states()).reason
+                self.session.leave(why or say.PODS_LEAVE())
             if self._attempts.leaving is None:
                 ours = replace(self._seen, pods=self._attempts.present_ones())
                 self.record.initializers(initializers.look(ours))
             self._fetch_held()
+            self._fetch_profiles()
             self._send_bundle()
             self._remember_image()
+            self._remember_packages()
             for text in self.lacking:
                 self.problem(text)
             over = self._over()
@@ -343,6 +427,10 @@ class Followed:
             reason = self._fetching.trouble or self._fetching.doing
         elif self._sending is not None and self._sending.is_alive():
             reason = self._sending.doing
+        if self._silence.said is not None and verdict.state == State.RUNNING:
+            silence = self._silence.said
+            self.record.change(verdict.state, silence.text, silence.hint)
+            return
         if reason is None:
             reason = self.unseen
         self.record.change(verdict.state, reason, verdict.hint)
@@ -396,16 +484,21 @@ class Followed:
         if self._suspended or self._attempts.leaving is not None:
             return None
         marked = launch.marked(self._trainjob)
+        if self._kept.hung is not None and not self._steering.refused:
+            hung = Failure.from_json(self._kept.hung)
+            if marked is None and self._goes_on:
+                self._steering.stop_reruns(self._trainjob, summary(hung))
+                return None
+            return State.FAILED, summary(hung), hung
         # JobSet deletes the pod of an initializer as soon as it has failed.
         seen = replace(self._seen, pods=[*self._seen.pods, *self._gone_initializers()])
         verdict = judge(seen)
         once = plan_of(self.manifest)["runs_once"]
         # A rank whose work is done has succeeded, whatever happens to its pod afterwards; and what
         # all ranks have said is known some seconds before the controllers have worked it out.
-        if self._kept.all_finished:
-            return State.SUCCEEDED, None, None
-        if verdict.state == State.SUCCEEDED and not self._kept.broken:
-            return State.SUCCEEDED, None, None
+        ended_well = verdict.state == State.SUCCEEDED and not self._kept.broken
+        if self._kept.all_finished or ended_well:
+            return State.SUCCEEDED, None if self.session is None else self.session.farewell, None
         final = once and self._kept.broken and not self._lost_a_rank
         spoken = final and self._kept.all_have_spoken
         failed = spoken or verdict.state in (State.SUCCEEDED, State.FAILED) or marked is not None
@@ -463,6 +556,8 @@ class Followed:
         self._kept.remove()
         self.ownership.forget()
         self.record.end(state, reason, failure)
+        if self.session is not None:
+            self.session.finish()
 
     def _fetch_held(self) -> None:
         """Fetch results that rank 0 holds until somebody takes them; of others only trusted ones.
@@ -483,11 +578,69 @@ class Followed:
                 pod,
                 self._kept.held,
                 key,
-                self.directory,
+                self.directory.result,
                 self.problem,
                 mine=standing.mine,
             )
             self._fetching.start()
+
+    def _fetch_profiles(self) -> None:
+        """Fetch profiles that ranks hold, of the job or of a cell on its ranks."""
+        key = self.manifest.get("frame_key")
+        for held in self._kept.profiles:
+            known = (held["job"], held["rank"], held["taken"]["name"])
+            pod = self.record.state["ranks"][held["rank"]].get("pod")
+            standing = policy.standing(self.directory, self.manifest)
+            if known in self._profiles or not pod or not key or not standing.complete:
+                continue
+            directory = JobDir(self.directory.path.with_name(held["job"]))
+            self._profiles[known] = fetch.Fetch(
+                self._client,
+                pod,
+                held,
+                key,
+                profiles.archive_of(directory, held["rank"], held["taken"]["name"]),
+                self.problem,
+                mine=standing.mine,
+                on_end=partial(self._settle_profile, directory, held),
+            )
+            self._profiles[known].start()
+
+    def _settle_profile(self, directory: JobDir, held: HeldProfile) -> None:
+        """Unpack a profile that was fetched; called by the thread that did so."""
+        found = profiles.unpack(directory, held["rank"], held["taken"])
+        with self._guard:
+            self.record_of(directory).profiled(held["taken"]["name"], found)
+            self._kept.profiles.remove(held)
+            self._kept.save()
+            self.ranks.spoken = True
+
+    def record_of(self, directory: JobDir) -> Recorder:
+        """Return what writes a job's directory: this one's, or that of the cell on its ranks."""
+        cell = None if self.session is None else self.session.running_cell
+        if cell is not None and cell.directory.path == directory.path:
+            return cell.record
+        return self.record
+
+    def profile(self, asker: Asker, seconds: float) -> tuple[ProfileName | None, str | None]:
+        """Have all ranks profiled, for the job or the cell that runs on them; or say why not."""
+        with self._guard:
+            record = self.record
+            if self.session is not None:
+                if (cell := self.session.running_cell) is None:
+                    return None, channel.NO_CELL_RUNS()
+                record = cell.record
+            if record.state["state"] != State.RUNNING:
+                return None, channel.NOT_RUNNING()
+            name = record.begin_profile()
+        if name is None:
+            return None, channel.TOO_MANY_PROFILES()
+        barred = asker.profile(name, seconds)
+        with self._guard:
+            for rank, why in barred.items():
+                record.profiled(name, not_taken(rank, why))
+            record.save()
+        return {"job": record.job, "name": name}, None
 
     def _send_bundle(self) -> None:
         """Send the bundle to pods that wait for it."""
@@ -519,6 +672,18 @@ class Followed:
         if policy.standing(self.directory, self.manifest).mine:
             with contextlib.suppress(OSError, JaxTrainError):  # a full disk: it is sent again
                 images.remember(image, plan_of(self.manifest).get("image"), said)
+                if self.session is not None:
+                    images.note(self.directory, image, said)
+
+    def _remember_packages(self) -> None:
+        """Note whether the pods of later jobs have the packages of this one."""
+        cached, self.ranks.cached = self.ranks.cached, None
+        if cached is None or not identity.submitted_here(self.manifest):
+            return
+        with contextlib.suppress(OSError, JaxTrainError):  # a full disk: they are sent again
+            packagecache.note(
+                self.directory.bundle, self.spec, plan_of(self.manifest), there=cached
+            )
 
     def _note_progress(self) -> None:
         self.ranks.spoken = True
@@ -541,7 +706,7 @@ class Followed:
         What came from elsewhere goes on in the cluster.
         """
         if not identity.submitted_here(self.manifest):
-            self.streams.close()
+            self._close()
             return True
         found = self._trainjob
         if found is not None and found.deleted is None and not self._steering.refused:
@@ -549,5 +714,10 @@ class Followed:
             return False
         if not self._has_no_runtime() and found is None:
             return False
-        self.streams.close()
+        self._close()
         return True
+
+    def _close(self) -> None:
+        self.streams.close()
+        if self.session is not None:
+            self.session.finish()

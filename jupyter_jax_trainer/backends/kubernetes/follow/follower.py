@@ -36,21 +36,20 @@ from jupyter_jax_trainer.backends.kubernetes.api.objects import (
 from jupyter_jax_trainer.backends.kubernetes.api.rights import Right
 from jupyter_jax_trainer.backends.kubernetes.api.watch import ADDED, GONE, Watch
 from jupyter_jax_trainer.backends.kubernetes.follow.answering import Answering
-from jupyter_jax_trainer.backends.kubernetes.follow.asker import Asker
 from jupyter_jax_trainer.backends.kubernetes.follow.followed import Followed
 from jupyter_jax_trainer.backends.kubernetes.overview import Overview
 from jupyter_jax_trainer.backends.kubernetes.submit import launch, queues
 from jupyter_jax_trainer.backends.kubernetes.submit.launch import LOG
 from jupyter_jax_trainer.errors import JaxTrainError, JobDirError
-from jupyter_jax_trainer.jobdir import files, layout, locks, store
+from jupyter_jax_trainer.jobdir import endrunner, files, layout, locks, store
 from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.jobdir.manifest import Manifest
 from jupyter_jax_trainer.log import bound as bound_log
 from jupyter_jax_trainer.log import log
 from jupyter_jax_trainer.messages import cluster as of_cluster
 from jupyter_jax_trainer.messages import follow as say
 from jupyter_jax_trainer.states import ENDED
 
-_TRY_EVERY, _TRIES = 0.05, 6  # seconds between tries for the lock, and how many
 _TICK = 0.05  # seconds between looks at the job directories
 _AGAIN = 1.0  # seconds after which each job is looked at, though nothing was heard
 _POLL = 2.0  # seconds between looks at single TrainJobs, where all may not be watched
@@ -110,6 +109,8 @@ class Follower:
             now = time.monotonic()
             every = now - looked > _AGAIN
             looked = now if every else looked
+            if every:
+                endrunner.start(store.home())
             self._poll()
             for key, followed in list(self._followed.items()):
                 self._look(key, followed, every)
@@ -141,6 +142,7 @@ class Follower:
         """Look after a job; one that can't be shown must not stop the others."""
         over = False
         try:
+            followed.look_after_ranks()
             if every or followed.name in self._dirty or followed.wants_look():
                 over = followed.update(self._store)
             else:
@@ -355,6 +357,23 @@ class Follower:
         """Look at a directory no more."""
         self._passed[directory.path.name] = _stamp(directory)
 
+    def _see_to_cell(self, key: str, directory: JobDir, manifest: Manifest) -> None:
+        """End a cell that nobody runs: whoever sent it died before its session had it."""
+        name = manifest["cell_of"]["session"]
+        holder = self._followed.get(name)
+        if holder is not None and holder.session is not None and holder.session.has(key):
+            return
+        if holder is None:
+            state = JobDir(directory.path.with_name(name)).read_state()
+            if state is not None and not state["state"].ended:
+                self._waiting = True  # its session is not followed yet
+                return
+        if (lock := directory.take_lock()) is None:
+            self._waiting = True  # it is being sent
+            return
+        os.close(lock)
+        layout.end_abandoned(directory)
+
     def _consider(self, key: str, directory: JobDir) -> None:
         try:
             manifest = directory.read_manifest()
@@ -367,6 +386,9 @@ class Follower:
         )
         if not ours or (state is not None and state["state"] in ENDED):
             self._pass(directory)
+            return
+        if "cell_of" in manifest:
+            self._see_to_cell(key, directory, manifest)
             return
         lock = directory.take_lock()
         if lock is None:
@@ -381,8 +403,9 @@ class Follower:
             raise
         log("info", f"follows job {key}")
         followed.begin(self._lacking.get("trainjobs") is None)
-        asker = Asker(self._client, followed.reach, followed.ownership)
-        self._answering.add(followed.manifest["uid"], asker)
+        self._answering.add(
+            followed.manifest["uid"], followed.asker, followed.profile, followed.session
+        )
         followed.trouble = self._silent()
         self._tell_rights(followed)
         self._dirty.add(followed.name)
@@ -397,8 +420,8 @@ def _stamp(directory: JobDir) -> tuple[int, int]:
     return found.st_ino, found.st_mtime_ns
 
 
-def main(cluster: str, context: str, namespace: str) -> NoReturn:
-    """Be the follower of a namespace, unless there is one already.
+def main(cluster: str, context: str, namespace: str, lock: str) -> NoReturn:
+    """Be the follower of a namespace.
 
     Parameters
     ----------
@@ -406,22 +429,15 @@ def main(cluster: str, context: str, namespace: str) -> NoReturn:
         The identity of cluster and namespace.
     context, namespace
         How to get there; the kubeconfig is in the environment.
+    lock
+        The number of the open file whose lock says that there is a follower.
     """
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     directory = store.private_directory(launch.follower_directory(cluster))
-    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-    lock = os.open(directory / "lock", flags, 0o600)
-    # Whoever asks whether there is a follower has the lock for an instant.
-    for _ in range(_TRIES):
-        if locks.try_lock(lock):
-            break
-        time.sleep(_TRY_EVERY)
-    else:
+    os.set_inheritable(int(lock), False)
+    if not locks.try_lock(int(lock)):  # it was not given with the file
         os._exit(0)
-    # Before the lock names this process: what it names and has no generation is of version 0.1.
-    files.write_private(directory / launch.GENERATION_FILE, launch.GENERATION.encode())
-    os.ftruncate(lock, 0)
-    os.write(lock, str(os.getpid()).encode())
+    os.write(int(lock), str(os.getpid()).encode())
     problem = directory / "problem"
     try:
         client = Client(context or None, namespace)

@@ -94,6 +94,14 @@ class Unready(OSError):  # noqa: N818
         self.ranks = [one for one in listed if type(one) is int]
 
 
+class Over(OSError):  # noqa: N818
+    """The session ends: its ranks take no more."""
+
+
+class NoRoom(OSError):  # noqa: N818
+    """Pods have no room for what was sent."""
+
+
 class Line:
     """A connection that is opened on first need, and closed when it is needed no more.
 
@@ -103,11 +111,16 @@ class Line:
         The cluster.
     owner
         Whose it is.
+
+    Attributes
+    ----------
+    client, owner
+        As above; the owner is of another epoch after `claim`.
     """
 
     def __init__(self, client: Client, owner: Owner) -> None:
-        self._client = client
-        self._owner = owner
+        self.client = client
+        self.owner = owner
         self._guard = threading.Lock()
         self._opened = contextlib.ExitStack()
         self._target: Target | None = None
@@ -129,9 +142,30 @@ class Line:
             addresses = write_addresses(target.addresses)
             answer = self._ask(target, {"ask": "where", "addresses": addresses})
             self._used = time.monotonic()
-        ranks = answer.get("ranks")
-        listed = ranks if isinstance(ranks, list) else []
-        return [_read(one) for one in listed if isinstance(one, dict)]
+        return _listed(answer)
+
+    def profile(self, target: Target, name: str, seconds: float) -> list[Whereabouts]:
+        """Have all ranks profiled from now on; return what `where` does, without places.
+
+        Parameters
+        ----------
+        target
+            Where they are.
+        name, seconds
+            The name of the profile, and for how long.
+
+        Raises
+        ------
+        Unready
+            The ranks are being asked something else.
+        OSError, ApiError, Unreachable
+            As for `where`.
+        """
+        with self._guard:
+            ask: dict[str, JsonValue] = {"ask": "profile", "name": name, "seconds": seconds}
+            answer = self._ask(target, {**ask, "addresses": write_addresses(target.addresses)})
+            self._used = time.monotonic()
+        return _listed(answer)
 
     def restart(self, target: Target, known: str) -> None:
         """Have all ranks start anew in their pods.
@@ -155,6 +189,39 @@ class Line:
             self._ask(target, {**ask, "addresses": write_addresses(target.addresses)})
             self._used = time.monotonic()
 
+    def tell(
+        self, target: Target, to: Mapping[int, str], told: Mapping[str, JsonValue], body: bytes
+    ) -> None:
+        """Have all ranks of a session told something; what they have heard they leave out.
+
+        Parameters
+        ----------
+        to
+            For which process of each rank it is.
+        told, body
+            The instruction, and a bundle.
+
+        Raises
+        ------
+        Unready
+            Ranks can't be reached; others may have heard it.
+        Over
+            The session ends.
+        NoRoom
+            A pod can't keep the bundle.
+        OSError, ApiError, Unreachable
+            As for `where`.
+        """
+        with self._guard:
+            head: dict[str, JsonValue] = {
+                "ask": "tell",
+                "told": dict(told),
+                "to": {str(rank): process for rank, process in to.items()},
+                "addresses": write_addresses(target.addresses),
+            }
+            self._ask(target, head, body)
+            self._used = time.monotonic()
+
     def claim(self, target: Target, epoch: int) -> None:
         """Be the owner of an epoch, and tell the pods.
 
@@ -167,7 +234,7 @@ class Line:
         """
         with self._guard:
             self._close()
-            self._owner = replace(self._owner, epoch=epoch)
+            self.owner = replace(self.owner, epoch=epoch)
             self._ask(target, {"ask": "ping"})
 
     def keep(self) -> None:
@@ -195,7 +262,9 @@ class Line:
         with self._guard:
             self._close()
 
-    def _ask(self, target: Target, head: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    def _ask(
+        self, target: Target, head: dict[str, JsonValue], body: bytes = b""
+    ) -> dict[str, JsonValue]:
         """Ask, and ask again once where the connection had been cut before."""
         if target != self._target:
             self._close()
@@ -204,8 +273,8 @@ class Line:
             try:
                 if self._connection is None:
                     self._open(target)
-                return self._converse(head)
-            except (Unsupported, Unready):
+                return self._converse(head, body)
+            except (Unsupported, Unready, Over, NoRoom):
                 raise
             except (OSError, WireError) as error:
                 self._close()
@@ -217,19 +286,20 @@ class Line:
                 raise
 
     def _open(self, target: Target) -> None:
-        wire = Wire(target.key.encode(), 0, self._owner)
+        wire = Wire(target.key.encode(), 0, self.owner)
         patience = timeouts.ANSWER.seconds
         self._connection = self._opened.enter_context(
-            connect(self._client, target.pod, target.port, wire, patience)
+            connect(self.client, target.pod, target.port, wire, patience)
         )
         self._target = target
 
-    def _converse(self, head: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    def _converse(self, head: dict[str, JsonValue], body: bytes = b"") -> dict[str, JsonValue]:
         assert self._connection is not None
         self._number += 1
-        ends_processes = timeouts.KILL.seconds if head["ask"] == "restart" else 0.0
-        self._connection.wait_up_to(timeouts.ANSWER.seconds + ends_processes)
-        self._connection.send({**head, "number": self._number})
+        # It ends processes, or reaches other pods, before it answers.
+        more = {"restart": timeouts.KILL.seconds, "tell": timeouts.PROOF.seconds}
+        self._connection.wait_up_to(timeouts.ANSWER.seconds + more.get(str(head["ask"]), 0.0))
+        self._connection.send({**head, "number": self._number}, body)
         while True:
             for message in self._connection.receive():
                 if message.head.get("number") == self._number:
@@ -241,6 +311,10 @@ class Line:
                             raise Refused(epoch if type(epoch) is int else 0)
                         case "unreachable" | "busy":
                             raise Unready(message.head.get("ranks"))
+                        case "over":
+                            raise Over
+                        case "room":
+                            raise NoRoom
                         case _:
                             raise Unsupported(say.NOT_SUPPORTED(ask=head["ask"]))
 
@@ -261,6 +335,12 @@ def _in_words(error: OSError | WireError) -> OSError:
     if isinstance(error, OSError):
         return error
     return OSError(say.OTHER_VERSION() if isinstance(error, VersionError) else say.NOT_PROVEN())
+
+
+def _listed(answer: Mapping[str, JsonValue]) -> list[Whereabouts]:
+    ranks = answer.get("ranks")
+    listed = ranks if isinstance(ranks, list) else []
+    return [_read(one) for one in listed if isinstance(one, dict)]
 
 
 def _read(one: Mapping[str, JsonValue]) -> Whereabouts:

@@ -73,6 +73,13 @@ class Ownership:
         return said(job=self._directory.path.name)
 
     @property
+    def barrier(self) -> Text | None:
+        """Why nothing may be told to the ranks; None where this store is the owner."""
+        if self._epoch == _ATTACHED:
+            return say.ASKED_ELSEWHERE(job=self._directory.path.name)
+        return self.refusal
+
+    @property
     def is_wanted(self) -> bool:
         """Whether the user wants this store to take over."""
         return self._directory.take_over.exists()

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from jupyter_jax_trainer.backends.kubernetes.api.objects import Pod
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.diagnosis import Seen, rank_ends
-from jupyter_jax_trainer.backends.kubernetes.follow import fetch
+from jupyter_jax_trainer.backends.kubernetes.follow import fetch, profiles
 from jupyter_jax_trainer.backends.kubernetes.follow.saved import Kept
 from jupyter_jax_trainer.backends.kubernetes.logs import messages
 from jupyter_jax_trainer.backends.kubernetes.logs.messages import Message
@@ -30,7 +30,18 @@ _PHASES = {  # by the kinds of messages that tell them
     "finished": Phase.FINISHED,
     "stopped": Phase.STOPPED,
 }
-_FREQUENT = ("reports", "display", "where", "result_part")  # and no change of state
+_HELD = 4096  # profiles that are noted
+_FREQUENT = (  # and no change of state
+    "reports",
+    "display",
+    "where",
+    "compiled",
+    "resources",
+    "spent",
+    "program",
+    "result_part",
+    "profile_part",
+)
 
 
 class Ranks:
@@ -53,6 +64,8 @@ class Ranks:
         A rank has said something that may change the job's state.
     image
         What rank 0 has said of its image, until somebody takes it.
+    cached
+        Whether the job's packages are in the cache of its pods, likewise.
     """
 
     def __init__(
@@ -67,6 +80,7 @@ class Ranks:
         self.kept = Kept(directory, nodes)
         self.spoken = False
         self.image: Contents | None = None
+        self.cached: bool | None = None
         self._directory = directory
         self._guard = guard
         self._on_problem = on_problem
@@ -133,11 +147,31 @@ class Ranks:
                 }
             case messages.ResultStored():
                 self.kept.stored = message.file
+            case messages.ProfilePart():
+                profiles.add_part(self._directory, rank, message.name, message.part)
+            case messages.ProfileTaken():
+                taken = message.taken
+                self.record.profiled(taken["name"], profiles.settle(self._directory, rank, taken))
+            case messages.ProfileHeld():
+                self.note_held_profile(rank, message, self.record.job)
             case messages.Results():
                 self.record.results(message.table)
+            case messages.Compiled():
+                self.record.compiled(rank, message.found, message.problem)
+            case messages.Sampled():
+                self.record.resources(rank, message.samples, message.problem, frame)
+            case messages.TimeSpent():
+                self.record.spent(rank, message.spent, message.pace)
+            case messages.ToCompile():
+                self.record.program(rank, message.program)
             case messages.ImageSeen():
                 if rank == 0:
                     self.image = message.contents
+            case messages.Cached():
+                if rank == 0:
+                    self.cached = message.problem is None
+                    if message.problem is not None:
+                        self._on_problem(say.NOT_CACHED(problem=message.problem))
             case _ if kind in _PHASES:
                 end.joined |= kind == "joined"
                 end.finished |= kind == "finished"
@@ -152,6 +186,24 @@ class Ranks:
             self.spoken = True
             self.kept.save()
             self.record.save()
+
+    def note_held_profile(self, rank: int, message: messages.ProfileHeld, job: str) -> None:
+        """Note that a rank holds a profile, of this job or of a cell on its ranks."""
+        if len(self.kept.profiles) >= _HELD:
+            return
+        self.kept.profiles.append(
+            {
+                **message.file,
+                "port": message.port,
+                "seconds": message.seconds,
+                "rank": rank,
+                "since": time.time(),
+                "job": job,
+                "taken": message.taken,
+            }
+        )
+        self.kept.save()
+        self.spoken = True
 
     def note_pods(self, seen: Seen, pods: Sequence[Pod]) -> None:
         """Take over what pods say of the ranks: those that are gone, too, say how they went."""

@@ -3,33 +3,54 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import asdict
-from typing import Any, NotRequired, TypedDict, cast
+from collections.abc import Sequence
+from typing import NotRequired, TypedDict, cast
 
 from jupyter_jax_trainer.backends.kubernetes.api.observed import line
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.diagnosis import PodEnd
 from jupyter_jax_trainer.backends.kubernetes.follow.fetch import Held
+from jupyter_jax_trainer.backends.kubernetes.follow.profiles import HeldProfile
 from jupyter_jax_trainer.backends.kubernetes.logs.messages import File, Stopped
+from jupyter_jax_trainer.backends.sequencer import Saved
 from jupyter_jax_trainer.jobdir import files
-from jupyter_jax_trainer.jobdir.failure import RankEnd
+from jupyter_jax_trainer.jobdir.failure import EndRecord, RankEnd
 from jupyter_jax_trainer.jobdir.files import LineReader
 from jupyter_jax_trainer.jobdir.layout import JobDir
-from jupyter_jax_trainer.jobdir.records import Display, Event, Metric
-from jupyter_jax_trainer.jobdir.state import ErrorRecord
+from jupyter_jax_trainer.jobdir.records import Display, Event, Metric, Resource
+from jupyter_jax_trainer.jobdir.state import ErrorRecord, FailureState
 
 _WORDS = 500  # characters that are kept of what a rank was told
 _TAIL = 200  # lines at the end of a file, among which the last frames of all ranks are found
 
 
+class SavedRanks(TypedDict):
+    """What is kept of the ranks of a session, and of its cells."""
+
+    cells: Saved
+    processes: dict[str, str]
+    running: list[int]
+    spans_of: int
+    begins: dict[str, int]
+    cuts: dict[str, int]
+    gone: list[EndRecord]
+    restart: str | None
+    in_charge: NotRequired[bool]
+    held: Held | None
+    idle: float | None
+
+
 class _Saved(TypedDict):
     """What the file holds."""
 
-    ends: list[dict[str, Any]]  # each a `RankEnd`, with what other versions may add
+    ends: list[EndRecord]
     held: NotRequired[Held | None]
     stored: NotRequired[File | None]
+    profiles: NotRequired[list[HeldProfile]]
     submitting: NotRequired[bool]
     ports: NotRequired[list[int | None]]
     awaiting: NotRequired[list[int]]
+    session: NotRequired[SavedRanks | None]
+    hung: NotRequired[FailureState | None]
 
 
 class Kept:
@@ -46,12 +67,18 @@ class Kept:
         How each rank has ended, as far as it has.
     held, stored
         What rank 0 has said of results that it holds, or that are in the store.
+    profiles
+        What ranks have said of profiles that they hold.
     submitting
         Whether the job may lack its Secrets: its submitter died.
     ports
         Where in its pod each rank has said the channel to be.
     awaiting
         The ranks that wait for the bundle.
+    session
+        What is kept of the cells of a session.
+    hung
+        Why the job is being ended, if its ranks were silent for too long.
     """
 
     def __init__(self, directory: JobDir, nodes: int) -> None:
@@ -59,34 +86,40 @@ class Kept:
         self.ends = [RankEnd(rank=number) for number in range(nodes)]
         self.held: Held | None = None
         self.stored: File | None = None
+        self.profiles: list[HeldProfile] = []
         self.submitting = False
         self.ports: list[int | None] = [None] * nodes
         self.awaiting: set[int] = set()
+        self.session: SavedRanks | None = None
+        self.hung: FailureState | None = None
         self._order = 0
         with contextlib.suppress(Exception):
             self._load()
 
     def _load(self) -> None:
         kept = cast(_Saved, files.read_json(self._path, {"ends": list}))
-        known = RankEnd.__dataclass_fields__
-        self.ends = [
-            RankEnd(**{k: v for k, v in end.items() if k in known}) for end in kept["ends"]
-        ]
+        self.ends = [RankEnd.from_json(end) for end in kept["ends"]]
         self.held, self.stored = kept.get("held"), kept.get("stored")
+        self.profiles = kept.get("profiles", [])
         self.submitting = kept.get("submitting", False)
         self.ports = kept.get("ports", self.ports)
         self.awaiting = set(kept.get("awaiting", ()))
+        self.session = kept.get("session")
+        self.hung = kept.get("hung")
         self._order = max((end.order for end in self.ends if end.order < 1 << 30), default=0)
 
     def save(self) -> None:
         """Write the file."""
         kept: _Saved = {
-            "ends": [asdict(end) for end in self.ends],
+            "ends": [end.to_json() for end in self.ends],
             "held": self.held,
             "stored": self.stored,
+            "profiles": self.profiles,
             "submitting": self.submitting,
             "ports": self.ports,
             "awaiting": sorted(self.awaiting),
+            "session": self.session,
+            "hung": self.hung,
         }
         with contextlib.suppress(OSError):
             files.write_json(self._path, kept)
@@ -122,7 +155,7 @@ class Kept:
         end = self.ends[rank]
         if end.error is None:
             # Its pod may have looked as if it was stopped, to a follower that came later.
-            end.error, end.order, end.stopped = error, self._next(), False
+            end.error, end.order, end.stopped = error, self.next_order(), False
 
     def note_stopped(self, rank: int, message: Stopped) -> None:
         """Note that a rank has stopped because of another, and what that one told it."""
@@ -145,20 +178,33 @@ class Kept:
             # A rank that has told an error before was not ended by what came after.
             end.cause, end.hint = found.cause, found.hint
         if end.error is None:
-            end.order = self._next()
+            end.order = self.next_order()
         self.save()
         return True
 
-    def _next(self) -> int:
+    def next_order(self) -> int:
+        """Return the next place among what ranks have said, and how they ended."""
         self._order += 1
         return self._order
 
 
-def applied(directory: JobDir, nodes: int) -> dict[int, dict[str, int]]:
-    """Find, in what is on disk, which messages of each rank were applied last."""
+def applied(directories: Sequence[JobDir], nodes: int) -> dict[int, dict[str, int]]:
+    """Find, in what is on disk, which messages of each rank were applied last.
+
+    Parameters
+    ----------
+    directories
+        The job's, and those of the cells that run on its ranks.
+    nodes
+        How many ranks there are.
+    """
     found: dict[int, dict[str, int]] = {}
-    for path in (directory.events, directory.metrics, directory.displays):
-        for row in list(LineReader[Event | Metric | Display](path).read())[-_TAIL * nodes :]:
+    for path in [
+        p for one in directories for p in (one.events, one.metrics, one.resources, one.displays)
+    ]:
+        for row in list(LineReader[Event | Metric | Resource | Display](path).read())[
+            -_TAIL * nodes :
+        ]:
             frame, rank = row.get("frame"), row.get("rank")
             if isinstance(frame, list) and len(frame) == 2 and isinstance(rank, int):
                 incarnation, number = frame

@@ -12,6 +12,7 @@ from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client, Unreachable
 from jupyter_jax_trainer.backends.kubernetes.follow.connection import Connection, connect
 from jupyter_jax_trainer.backends.kubernetes.follow.line import Target
+from jupyter_jax_trainer.backends.kubernetes.submit import pieces
 from jupyter_jax_trainer.datatypes import JsonValue
 from jupyter_jax_trainer.messages import follow as say
 from jupyter_jax_trainer.text import joined, size
@@ -40,6 +41,10 @@ class Waiting:
     pods: Mapping[int, str]
 
 
+class Full(WireError):  # noqa: N818
+    """A pod has no room for what is sent."""
+
+
 @dataclass
 class Progress:
     """What the pods have said of themselves.
@@ -63,6 +68,8 @@ class Progress:
     def take(self, head: Mapping[str, JsonValue]) -> None:
         """Take an answer; it may be of any form."""
         have, least = head.get("have"), head.get("least")
+        if head.get("error") == "refused":
+            raise Full
         if "error" in head or type(have) is not int or type(least) is not int:
             raise WireError
         if not 0 <= least <= have <= self.total:
@@ -89,6 +96,8 @@ class Sending(threading.Thread):
         Called about once a second.
     problem
         Called with a sentence when it can't be done.
+    name
+        By what the pods know that it is the bundle of a session's cell.
 
     Attributes
     ----------
@@ -104,10 +113,13 @@ class Sending(threading.Thread):
         look: Callable[[], Waiting | None],
         on_progress: Callable[[], None],
         problem: Callable[[str], None],
+        name: str | None = None,
     ) -> None:
         super().__init__(name="sending", daemon=True)
+        self._parcel = name
         self._client = client
         self._bundle = bundle
+        self._digests = pieces.noted(bundle)
         self._look = look
         self._on_progress = on_progress
         self._problem = problem
@@ -120,7 +132,7 @@ class Sending(threading.Thread):
         """Send until nobody waits, going on where the last try stopped."""
         while (waiting := self._look()) is not None:
             try:
-                self._send_to(waiting)
+                self.send_to(waiting)
             except ApiError as error:
                 if error.status != 404:
                     right = f"{error.verb} {error.resource}"
@@ -130,6 +142,7 @@ class Sending(threading.Thread):
                         else say.SEND_REFUSED(right=right, error=error.message)
                     )
             except (Unreachable, OSError, WireError) as error:
+                self._digests.clear()  # the file may have changed since
                 self._fail(say.SEND_FAILED(error=str(error) or say.POD_CUT_OFF()))
             self._on_progress()
             time.sleep(_PAUSE)
@@ -142,8 +155,14 @@ class Sending(threading.Thread):
             self.doing = words
             self._problem(words)
 
-    def _send_to(self, waiting: Waiting) -> None:
-        """Send to rank 0, which hands it on, and then to those that it can't reach."""
+    def send_to(self, waiting: Waiting) -> None:
+        """Send to rank 0, which hands it on, and then to those that it can't reach.
+
+        Raises
+        ------
+        OSError, WireError, ApiError, Unreachable
+            It could not be done now.
+        """
         lost = self._send(waiting.target, 0)
         if not lost:
             return
@@ -176,17 +195,25 @@ class Sending(threading.Thread):
                 sent = max(sent or 0, progress.have)
                 while sent < total and sent - progress.have < _WINDOW:
                     file.seek(sent)
-                    piece = file.read(MAX_BODY)
+                    piece = file.read(MAX_BODY - sent % MAX_BODY)  # whole ones are hashed once
                     if not piece:
                         raise OSError(say.BUNDLE_SHORT())
-                    opened.send({"ask": "part", "number": 1, "at": sent}, piece)
+                    part: dict[str, JsonValue] = {"ask": "part", "number": 1, "at": sent}
+                    opened.send(part, piece, self._digest(sent, piece, total))
                     sent += len(piece)
         return progress.lost - progress.done
+
+    def _digest(self, at: int, piece: bytes, total: int) -> bytes:
+        """Return the sha256 of a whole piece, where it was noted."""
+        is_whole = at % MAX_BODY == 0 and len(piece) == min(MAX_BODY, total - at)
+        known = self._digests[at // MAX_BODY :][:1] if is_whole else []
+        return known[0] if known else b""
 
     def _ask(self, opened: Connection, addresses: Mapping[int, tuple[str, int]]) -> None:
         """Have a pod take the bundle, and hand it on."""
         given = write_addresses(addresses)
-        opened.send({"ask": "receive", "number": 1, "addresses": given})
+        head: dict[str, JsonValue] = {"ask": "receive", "number": 1, "addresses": given}
+        opened.send(head if self._parcel is None else {**head, "parcel": self._parcel})
 
     def _come_since(self, known: Set[int]) -> dict[int, tuple[str, int]]:
         """Return the pods that have come to wait meanwhile: none waits for another turn."""

@@ -120,6 +120,7 @@ class LogStream(threading.Thread):
         self._last = b""
         self._connected = False  # ever
         self._rest: bytes | None = None  # a last line without its end, when all else was read
+        self._was_previous = False  # which log that was
 
     def wake(self) -> None:
         """Look again at once: the attempt may have ended."""
@@ -156,14 +157,14 @@ class LogStream(threading.Thread):
 
     def _once(self, over: bool) -> float:
         """Read one connection to its end; give the seconds to wait before the next."""
+        if over and self._rest is not None and self._is_settled():
+            self._give_up()
+            return 0.0
         later = self._later_attempts() if over else 0
         if later not in (0, 1):
             self._give_up()
             return 0.0
         previous = later == 1
-        if over and self._rest is not None and self._is_settled(previous):
-            self._give_up()
-            return 0.0
         with _writing():
             since = self._spool.begin(last=over)
         more = {} if since is None else {"sinceTime": since}
@@ -187,7 +188,7 @@ class LogStream(threading.Thread):
         if ours and over and not self._stopped:
             settled_at = max(self._over_since or 0.0, self._fed_at) + self._settles
             if began < settled_at:
-                self._rest = self._spool.take_unfinished()
+                self._rest, self._was_previous = self._spool.take_unfinished(), previous
                 return max(0.0, settled_at - time.monotonic())
             with _writing():
                 self._spool.finish()
@@ -245,9 +246,15 @@ class LogStream(threading.Thread):
         first = b"" if at or self._last.endswith(b"\n") else self._last
         self._last = (first + data[at : at + _BEGINNING])[:_BEGINNING]
 
-    def _is_settled(self, previous: bool) -> bool:
-        """Return whether the last line of the log is still that which came last."""
-        response = self._open(previous, tailLines="1")
+    def _is_settled(self) -> bool:
+        """Return whether the last line of the log is still that which came last.
+
+        With its time, it is no other attempt's: whose log that is need not be asked first.
+        """
+        try:
+            response = self._open(self._was_previous, tailLines="1")
+        except ApiError:
+            return False
         try:
             last = b"".join(httpbody.pieces(response))
         finally:

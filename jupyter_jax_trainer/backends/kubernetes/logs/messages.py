@@ -15,12 +15,40 @@ from jupyter_jax_trainer.backends.kubernetes.submit.images import Contents
 from jupyter_jax_trainer.datatypes import JsonValue
 from jupyter_jax_trainer.jobdir.formats import Shape, misfit
 from jupyter_jax_trainer.jobdir.records import Display, Frame
-from jupyter_jax_trainer.jobdir.state import error_record, position_record
-from jupyter_jax_trainer.worker.records import ErrorRecord, Position, Report, ResultInfo
+from jupyter_jax_trainer.jobdir.resources import problem_record, samples_record
+from jupyter_jax_trainer.jobdir.state import (
+    CompiledState,
+    compiled_record,
+    error_record,
+    position_record,
+    program_record,
+    spent_record,
+)
+from jupyter_jax_trainer.worker.profiling import NAME
+from jupyter_jax_trainer.worker.records import (
+    ErrorRecord,
+    Pace,
+    Position,
+    Profiled,
+    Program,
+    Report,
+    ResultInfo,
+    Sample,
+    Saved,
+    Spent,
+    Variable,
+)
 
 _NUMBER = (int, float)
 _TEXT = (str, NoneType)
 _LINE = (int, NoneType)
+_PROFILED: dict[str, Shape] = {
+    "name": str,
+    "seconds": _NUMBER,
+    "files": dict,
+    "left_out": dict,
+    "problem": _TEXT,
+}
 _FORMS: dict[str, dict[str, Shape]] = {
     "reports": {
         "reports": [{"time": _NUMBER, "step": int, "total": (*_NUMBER, NoneType), "values": dict}]
@@ -31,10 +59,67 @@ _FORMS: dict[str, dict[str, Shape]] = {
     "result_part": {"index": int, "count": int, "size": int, "sha256": str, "data": str},
     "result_held": {"port": int, "size": int, "sha256": str, "seconds": _NUMBER},
     "result_stored": {"size": int, "sha256": str},
+    "profile_part": {
+        "name": str,
+        "index": int,
+        "count": int,
+        "size": int,
+        "sha256": str,
+        "data": str,
+    },
+    "profile_held": {
+        "port": int,
+        "size": int,
+        "sha256": str,
+        "seconds": _NUMBER,
+        "taken": _PROFILED,
+    },
+    "profiled": _PROFILED,
     "results": {"results": [{"name": str}]},
+    "cached": {"problem": _TEXT},
+    "began": {"cell": int},
+    "ended": {"cell": int, "error": (dict, NoneType), "bound": [str], "gone": [str]},
+    "saved": {"saved": dict},
+    "restored": {"saved": dict, "bound": [str]},
+    "held": {"cell": int, "reports": int},
+    "checked": {"cell": int, "agreed": bool},
+    "gone": {"exit": int, "out_of_memory": bool},
+    "idle": {"seconds": _NUMBER},
+    "compiled": {
+        "hits": int,
+        "misses": int,
+        "saved": _NUMBER,
+        "seconds": _NUMBER,
+        "problem": _TEXT,
+    },
+    "resources": {"samples": [dict], "problem": _TEXT},
+    "spent": {"spent": dict, "pace": (dict, NoneType)},
+    "program": {"ranks": [int], "number": int, "name": str, "digest": str, "cell": str},
     "image": {"python": str, "glibc": str, "machine": str, "distributions": dict},
 }
+_VARIABLE: dict[str, Shape] = {
+    "kind": str,
+    "type": str,
+    "size": _LINE,
+    "sharding": _TEXT,
+    "device_size": _LINE,
+    "cell": int,
+    "token": _TEXT,
+    "deleted": bool,
+}
+_SAVED: dict[str, Shape] = {
+    "time": _NUMBER,
+    "folder": str,
+    "digest": str,
+    "nodes": int,
+    "names": [str],
+    "left_out": [str],
+    "size": int,
+}
+_OF_PROFILES = ("profile_part", "profile_held", "profiled")
+_MOST_VARIABLES = 10_000
 _RESULT: dict[str, Shape] = {"type": str, "size": int}
+_MOST_OF_PROBLEM = 200  # characters
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _BOUNDS = {
     "size": (0, 1 << 60),
@@ -177,6 +262,31 @@ class ResultStored(Message):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ProfilePart(Message):
+    """A part of a profile, by the name of that."""
+
+    name: str
+    part: Part
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProfileHeld(Message):
+    """The rank holds a profile until somebody fetches it from a port, for some seconds."""
+
+    port: int
+    seconds: float
+    file: File
+    taken: Profiled
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProfileTaken(Message):
+    """The rank has taken a profile, all parts of which have come, or says why it has not."""
+
+    taken: Profiled
+
+
+@dataclass(frozen=True, kw_only=True)
 class Results(Message):
     """Which variables come back."""
 
@@ -188,6 +298,126 @@ class ImageSeen(Message):
     """What the image has that the rank runs in."""
 
     contents: Contents
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cached(Message):
+    """The packages of the job are in the cache of its pods, or why they are not."""
+
+    problem: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Began(Message):
+    """The rank begins a cell of its session: what it prints from here on is the cell's."""
+
+    cell: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended(Message):
+    """The rank has ended a cell, with an error or none.
+
+    Attributes
+    ----------
+    bound, gone
+        Names that the cell has bound there, and deleted.
+    variables
+        Those that this rank describes.
+    saved
+        What rank 0 has saved of them last.
+    """
+
+    cell: int
+    error: ErrorRecord | None
+    bound: list[str]
+    gone: list[str]
+    variables: dict[str, Variable]
+    saved: Saved | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SavedBeforeEnd(Message):
+    """Rank 0 says what was saved because a pod of the session was told to terminate."""
+
+    saved: Saved | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Restored(Message):
+    """The rank begins with what pods before its own have saved.
+
+    Attributes
+    ----------
+    bound, variables
+        As of a cell.
+    """
+
+    saved: Saved | None
+    bound: list[str]
+    variables: dict[str, Variable]
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldReports(Message):
+    """So many reports the rank has made of a cell that is to stop at one of them."""
+
+    cell: int
+    reports: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checked(Message):
+    """Whether the rank was in step with the others after a cell."""
+
+    cell: int
+    agreed: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gone(Message):
+    """The rank has ended, says process 1 of its pod, which waits to start it anew."""
+
+    exit: int
+    out_of_memory: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Idle(Message):
+    """The session ends because it has run no cell for so many seconds, says process 1."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compiled(Message):
+    """What the rank has compiled so far, and why its cache takes nothing, if so."""
+
+    found: CompiledState
+    problem: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampled(Message):
+    """What the rank used, and why that is not known, if so."""
+
+    samples: list[Sample]
+    problem: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimeSpent(Message):
+    """How the rank spends its time, and its pace if it takes steps."""
+
+    spent: Spent
+    pace: Pace | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToCompile(Message):
+    """A program that several ranks run, which the rank is about to compile."""
+
+    program: Program
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -259,11 +489,82 @@ def _typed(kind: str, found: Mapping[str, Any], said: dict[str, Any]) -> Message
             return ResultHeld(port=port, seconds=patience, file=_file(found), **said)
         case "result_stored":
             return ResultStored(file=_file(found), **said)
+        case "profile_part":
+            return ProfilePart(name=found["name"], part=_part(found), **said)
+        case "profile_held":
+            port, patience, taken = found["port"], found["seconds"], _profiled(found["taken"])
+            return ProfileHeld(port=port, seconds=patience, file=_file(found), taken=taken, **said)
+        case "profiled":
+            return ProfileTaken(taken=_profiled(found), **said)
         case "results":
             return Results(table=cast(list[ResultInfo], found["results"]), **said)
         case "image":
             return ImageSeen(contents=_contents(found), **said)
+        case "began":
+            return Began(cell=found["cell"], **said)
+        case "ended":
+            error, variables = found["error"], _variables(found.get("variables"))
+            told = None if error is None else error_record(error)
+            names = {"bound": found["bound"], "gone": found["gone"]}
+            return Ended(
+                cell=found["cell"],
+                error=told,
+                variables=variables,
+                saved=_saved(found.get("saved")),
+                **names,
+                **said,
+            )
+        case "saved":
+            return SavedBeforeEnd(saved=_saved(found["saved"]), **said)
+        case "restored":
+            variables = _variables(found.get("variables"))
+            saved, bound = _saved(found["saved"]), found["bound"]
+            return Restored(saved=saved, bound=bound, variables=variables, **said)
+        case "held":
+            return HeldReports(cell=found["cell"], reports=found["reports"], **said)
+        case "checked":
+            return Checked(cell=found["cell"], agreed=found["agreed"], **said)
+        case "gone":
+            return Gone(exit=found["exit"], out_of_memory=found["out_of_memory"], **said)
+        case "idle":
+            return Idle(seconds=float(found["seconds"]), **said)
+        case "resources":
+            return Sampled(samples=samples_record(found), problem=problem_record(found), **said)
+        case "cached":
+            problem = found["problem"]
+            return Cached(problem=problem and problem[:_MOST_OF_PROBLEM], **said)
+        case "compiled":
+            problem = found["problem"]
+            return Compiled(
+                found=compiled_record(found),
+                problem=problem and problem[:_MOST_OF_PROBLEM],
+                **said,
+            )
+        case "spent":
+            spent, pace = spent_record(found)
+            return TimeSpent(spent=spent, pace=pace, **said)
+        case "program":
+            return ToCompile(program=program_record(found), **said)
     return Message(**said)
+
+
+def _saved(found: Any) -> Saved | None:
+    right = isinstance(found, dict) and misfit(found, _SAVED) is None
+    return cast(Saved, found) if right else None
+
+
+def _variables(found: object) -> dict[str, Variable]:
+    """Return what is known of variables; what has another form is left out."""
+    listed = found if isinstance(found, dict) else {}
+    kept = [
+        (name, one)
+        for name, one in listed.items()
+        if isinstance(one, dict) and misfit(one, _VARIABLE) is None
+    ]
+    return {
+        name: cast(Variable, {field: one[field] for field in _VARIABLE})
+        for name, one in kept[:_MOST_VARIABLES]
+    }
 
 
 def _contents(found: Mapping[str, Any]) -> Contents:
@@ -299,6 +600,10 @@ def _display(found: Mapping[str, Any]) -> Display:
     return made
 
 
+def _profiled(found: Mapping[str, Any]) -> Profiled:
+    return cast(Profiled, {field: found[field] for field in _PROFILED})
+
+
 def _file(found: Mapping[str, Any]) -> File:
     return {"size": found["size"], "sha256": found["sha256"]}
 
@@ -311,6 +616,9 @@ def _fits(kind: str, found: Mapping[str, Any]) -> bool:
     """Return whether a message has the form that one of its kind has; unknown kinds have any."""
     form = _FORMS.get(kind, {})
     if misfit(found, form) is not None:
+        return False
+    named = found.get("taken", found) if kind in _OF_PROFILES else None
+    if named is not None and not NAME.fullmatch(named["name"]):
         return False
     if kind == "results":
         return all(map(_is_result, found["results"]))

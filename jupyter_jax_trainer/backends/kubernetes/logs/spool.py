@@ -57,9 +57,18 @@ class ContainerLog:
         Whose log: a rank, or the name of another container's.
     key
         What a rank's frames are signed with; None leaves them unread.
+    on_text
+        Called when there is more of it, with its length and the time.
     """
 
-    def __init__(self, directory: JobDir, source: int | str, key: bytes | None) -> None:
+    def __init__(
+        self,
+        directory: JobDir,
+        source: int | str,
+        key: bytes | None,
+        on_text: Callable[[int, float], None] = lambda *_: None,
+    ) -> None:
+        self._on_text = on_text
         self._file = -1
         self.lock = threading.RLock()
         self.source = source
@@ -93,6 +102,7 @@ class ContainerLog:
         A view that shows text and displays in their order relies on the latter.
         """
         self._index.write([self.source, self.length, seen])
+        self._on_text(self.length, seen)
 
     def complete(self, before: int, text: bytes, seen: float) -> None:
         """Append what is missing of a text that began at `before`."""

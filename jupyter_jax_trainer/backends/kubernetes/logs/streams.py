@@ -36,6 +36,8 @@ class Streams:
         Called with rank, message and its place in the rank's log, in a stream's thread.
     on_problem
         Called with a sentence.
+    on_text
+        Called with a rank, the length of its log and the time, when there is more of it.
 
     Attributes
     ----------
@@ -55,7 +57,9 @@ class Streams:
         applied: Mapping[int, Mapping[str, int]],
         on_message: OnMessage,
         on_problem: Callable[[str], None],
+        on_text: Callable[[int, int, float], None] = lambda *_: None,
     ) -> None:
+        self._on_text = on_text
         self.proven: set[str] = set()
         self.unproven = False
         self._client = client
@@ -161,7 +165,8 @@ class Streams:
     def _start(self, source: int | str, attempt: Attempt) -> bool:
         """Start to read an attempt; False where there is nothing (more) of it to be read."""
         if source not in self._logs:
-            self._logs[source] = ContainerLog(self._directory, source, self._key)
+            on_text = partial(self._on_text, source) if isinstance(source, int) else lambda *_: None
+            self._logs[source] = ContainerLog(self._directory, source, self._key, on_text)
         if isinstance(source, int) and attempt.uid in self.proven:
             take, applied = partial(self._on_message, source), self._applied.get(source, {})
         elif isinstance(source, int):

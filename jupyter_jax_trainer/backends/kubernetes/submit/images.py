@@ -22,6 +22,7 @@ from jupyter_jax_trainer.datatypes import JsonValue
 from jupyter_jax_trainer.errors import JaxTrainError
 from jupyter_jax_trainer.jobdir.files import read_json, write_json
 from jupyter_jax_trainer.jobdir.formats import Shape
+from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.store import check, home, private_directory
 
 PACKAGES = f"{PREFIX}/packages"
@@ -115,7 +116,39 @@ def remembered(image: str | None) -> Image | None:
     if digest is None:
         return None
     with suppress(JaxTrainError):
-        said = read_json(_file_of(digest[1]), _SEEN)
+        return _read(_file_of(digest[1]))
+    return None
+
+
+def note(directory: JobDir, reference: str | None, said: Contents) -> None:
+    """Note in the directory of a session what its image has, for its later cells.
+
+    Raises
+    ------
+    OSError
+        It can't be written.
+    """
+    write_json(directory.image, _record(reference or "", reference, said))
+
+
+def noted(directory: JobDir) -> Image | None:
+    """Return what the image of a session has; None where that is not known."""
+    return _read(directory.image)
+
+
+def contents(image: Image) -> Contents:
+    """Return what is known of an image as a job would say it."""
+    return Contents(
+        python=image.platform.python or "",
+        machine=image.platform.machine,
+        glibc="{}.{}".format(*image.platform.glibc),
+        distributions=dict(image.distributions),
+    )
+
+
+def _read(path: Path) -> Image | None:
+    with suppress(JaxTrainError):
+        said = read_json(path, _SEEN)
         found = read(json.dumps(said["packages"]))
         python = str(said["python"])
         if found is not None and said["machine"] == machine() and _PYTHON.fullmatch(python):
@@ -161,20 +194,24 @@ def remember(name: str, reference: str | None, said: Contents) -> None:
     names = [one.rpartition("://")[2] for one in (name, reference or "") if _DIGEST.search(one)]
     if not names:
         return
-    listed = {key: version for key, version in said.distributions.items() if _is_one(key, version)}
-    record: dict[str, JsonValue] = {
-        "name": names[0],
-        "reference": reference,
-        "python": said.python,
-        "machine": said.machine,
-        "packages": {"glibc": said.glibc, "distributions": {**listed}},
-    }
+    record = _record(names[0], reference, said)
     folder = private_directory(_folder())
     for one in names:
         write_json(_file_of(one[-_DIGITS:]), record)
     others = sorted(folder.glob("*.json"), key=lambda path: -path.stat().st_mtime)
     for path in others[_MOST_IMAGES:]:
         path.unlink(missing_ok=True)
+
+
+def _record(name: str, reference: str | None, said: Contents) -> dict[str, JsonValue]:
+    listed = {key: version for key, version in said.distributions.items() if _is_one(key, version)}
+    return {
+        "name": name,
+        "reference": reference,
+        "python": said.python,
+        "machine": said.machine,
+        "packages": {"glibc": said.glibc, "distributions": {**listed}},
+    }
 
 
 def _folder() -> Path:

@@ -31,7 +31,7 @@ from jupyter_jax_trainer.backends.kubernetes.api.plan import KubernetesPlan, pla
 from jupyter_jax_trainer.backends.kubernetes.submit import payload, restarts, trainjob
 from jupyter_jax_trainer.backends.kubernetes.submit.payload import Payload
 from jupyter_jax_trainer.errors import JaxTrainError
-from jupyter_jax_trainer.jobdir import locks, store
+from jupyter_jax_trainer.jobdir import files, locks, store
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.manifest import Manifest
 from jupyter_jax_trainer.jobdir.state import JobState, cut_off, first_state, new_rank, submitting
@@ -43,7 +43,8 @@ from jupyter_jax_trainer.trust import signing
 _RANDOM = random.Random()  # the global one is the notebook's, which may have seeded it
 LOG = "follower.log"
 # Which followers may go on beside this version: a file in their directory has it (0.1 wrote none).
-GENERATION_FILE, GENERATION = "generation", "2"
+GENERATION_FILE, GENERATION = "generation", "3"
+_TRY_EVERY, _TRIES = 0.05, 6  # seconds between tries for a follower's lock, and how many
 _Answer = TypeVar("_Answer")
 CUT_OFF = str(cut_off()["reason"])
 _ROOT = str(Path(jupyter_jax_trainer.__file__).parent.parent)
@@ -65,6 +66,7 @@ def manifests(
         spec,
         manifest.get("frame_key"),
         mounts=plan.get("mounts", spec.queue is None),
+        omitted=plan.get("packages", 0) if plan.get("without_packages") else 0,
     )
     job = trainjob.build(manifest, spec, plan, packed, secret)
     found = packed.secrets(secret, trainjob.own_labels(manifest), plan["namespace"])
@@ -333,12 +335,34 @@ def _has_made_way(cluster: str) -> bool:
 def start_follower(plan: KubernetesPlan) -> None:
     """Start the follower of a job's cluster and namespace, if there is none of this version.
 
-    Of two that are started at once the second leaves at once. One of another version makes way: it
-    may not know what this version writes, and the next goes on from what is on disk.
+    Its lock is taken here, and it inherits that: on a busy machine it needs seconds to start, in
+    which others must not start more. One of another version makes way: it may not know what this
+    version writes, and the next goes on from what is on disk.
     """
     if not _has_made_way(plan["cluster"]):
         return
     directory = store.private_directory(follower_directory(plan["cluster"]))
+    lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        if _take(lock):
+            # Before the lock names a process: one that it names and has no generation is of 0.1.
+            os.ftruncate(lock, 0)
+            files.write_private(directory / GENERATION_FILE, GENERATION.encode())
+            _start_with(lock, directory, plan)
+    finally:
+        os.close(lock)
+
+
+def _take(lock: int) -> bool:
+    """Take the lock of a follower; whoever asks whether there is one has it for an instant."""
+    for _ in range(_TRIES):
+        if locks.try_lock(lock):
+            return True
+        time.sleep(_TRY_EVERY)
+    return False
+
+
+def _start_with(lock: int, directory: Path, plan: KubernetesPlan) -> None:
     program = (
         "import os, sys; os.fork() and os._exit(0); os.setsid(); sys.path.insert(0, sys.argv[1]); "
         "from jupyter_jax_trainer.backends.kubernetes.follow.follower import main; "
@@ -359,7 +383,9 @@ def start_follower(plan: KubernetesPlan) -> None:
                 plan["cluster"],
                 plan["context"] or "",
                 plan["namespace"],
+                str(lock),
             ],
+            pass_fds=(lock,),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

@@ -12,18 +12,20 @@ import io
 import os
 import secrets
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from jupyter_jax_trainer.backends.kubernetes.api.objects import EnvVar, Mount, Secret, Volume
+from jupyter_jax_trainer.backends.kubernetes.submit import pieces
 from jupyter_jax_trainer.capture.room import Room
 from jupyter_jax_trainer.errors import BackendError, CaptureError
 from jupyter_jax_trainer.messages import submit as say
 from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.text import size
-from jupyter_jax_trainer.worker.pod.parcel import AWAITED_VARIABLE
+from jupyter_jax_trainer.worker.pod.parcel import AWAITED_VARIABLE, WITHOUT_PACKAGES
+from jupyter_jax_trainer.worker.serialization.archive import DIGEST_VARIABLE, SHEBANG
 
 KEY = "frame-key"
 MARKER = "jaxtrain-job"  # in a job's folder of a store; holds our own id of the job
@@ -35,7 +37,8 @@ _IN_ENVIRONMENT = 1_040_000 * 3 // 4  # bytes, four characters for three: a Secr
 _PART = 1_000_000  # bytes of one Secret in the volume
 _IN_VOLUME = 8 << 20
 MOST_SECRETS = 1 + -(-_IN_VOLUME // _PART)
-_WORKER = 160 << 10  # bytes of a bundle with nothing captured, at most
+_WORKER = 204 << 10  # bytes of a bundle with nothing captured and without byte code, at most
+_BYTE_CODE = 344 << 10  # bytes of that, at most
 # Members of a bundle: the worker, and what another machine that attaches the job shows of it.
 _OF_WORKER = ("__main__.py", "jupyter_jax_trainer/", "cloudpickle/", "manifest.json", "cell.py")
 
@@ -164,7 +167,12 @@ def room(spec: JobSpec, mounts: bool, has_channel: Callable[[], bool]) -> Room:
     has_channel
         Asks whether the channel can take what Secrets can't.
     """
-    return Room(None if spec.store is not None else _bound(mounts) - _WORKER, has_channel)
+    return Room(None if spec.store is not None else _bound(mounts) - _worker(mounts), has_channel)
+
+
+def _worker(mounts: bool) -> int:
+    """Return how many bytes the worker has, at most; its byte code goes where there is room."""
+    return _WORKER + (_BYTE_CODE if mounts else 0)
 
 
 def _bound(mounts: bool) -> int:
@@ -186,7 +194,7 @@ def check_size(total: int, spec: JobSpec, mounts: bool, has_channel: Callable[[]
     CaptureError
         With the sizes and the way out.
     """
-    if not room(spec, mounts, has_channel).fits(total - _WORKER):
+    if not room(spec, mounts, has_channel).fits(total - _worker(mounts)):
         what = say.TOO_LARGE if mounts else say.TOO_LARGE_IN_QUEUE
         raise CaptureError(what(size=size(total), most=size(_bound(mounts))))
 
@@ -200,6 +208,7 @@ def pack(
     key: str | None = None,
     *,
     mounts: bool = True,
+    omitted: int = 0,
 ) -> Payload:
     """Decide how a bundle travels, and pack it.
 
@@ -219,34 +228,39 @@ def pack(
         The job's key, if it has one already.
     mounts
         As of `room`.
+    omitted
+        Bytes of the bundle's packages, where the pods most likely have all of them in a cache; what
+        is not there they get through the channel.
     """
-    length, whole = bundle.stat().st_size, _sha256(bundle)
-    in_environment, in_volume = length <= _IN_ENVIRONMENT, length <= _IN_VOLUME and mounts
-    later = not (in_environment or in_volume or spec.store is not None)
-    worker = _worker_of(bundle) if later else b""
+    length = bundle.stat().st_size
+    in_secrets = length - omitted <= _bound(mounts)
+    later = not (in_secrets or spec.store is not None)
+    made = _worker_of(bundle) if later else _without(omitted, bundle) if in_secrets else b""
+    started = hashlib.sha256(made).hexdigest() if made else _sha256(bundle)
     key = key or secrets.token_hex(32)
     data: dict[str, str] = {KEY: as_data(key)}
-    started = hashlib.sha256(worker).hexdigest() if later else whole
     env = [
         variable("JAXTRAIN_BOOT", BOOTSTRAP),
-        variable("JAXTRAIN_BUNDLE_SHA256", digest),
+        variable(DIGEST_VARIABLE, digest),
         variable("JAXTRAIN_FILE_SHA256", started),
         from_secret("JAXTRAIN_FRAME_KEY", secret, KEY),
     ]
-    if later:
-        env.append(variable(AWAITED_VARIABLE, f"{whole}:{length}"))
-        return Payload(key, [*env, *_chunks(worker, secret, data)], [data], later=length)
-    if in_environment:
-        chunks = _chunks(bundle.read_bytes(), secret, data)
-        return Payload(key, [*env, *chunks], [data])
-    if in_volume:
+    packed = Payload(key, env, [data], later=length if later else 0)
+    if later or (omitted and in_secrets):
+        awaited = f"{pieces.note(bundle)}:{length}"
+        env.append(variable(AWAITED_VARIABLE, awaited + ("" if later else WITHOUT_PACKAGES)))
+    if not made:
+        assert spec.store is not None
+        packed.upload = url_of(spec.store, uid)
+        env.append(variable("JAXTRAIN_BUNDLE_URL", packed.upload))
+    elif len(made) <= _IN_ENVIRONMENT:
+        env += _chunks(made, secret, data)
+    else:
+        packed.mounted = True
         env.append(variable("JAXTRAIN_BUNDLE_FILES", FOLDER))
-        parts = [{f"part-{number:03}": _base64(part)} for number, part in enumerate(_parts(bundle))]
-        return Payload(key, env, [data, *parts], mounted=True)
-    assert spec.store is not None
-    url = url_of(spec.store, uid)
-    env.append(variable("JAXTRAIN_BUNDLE_URL", url))
-    return Payload(key, env, [data], upload=url)
+        parts = [made[start : start + _PART] for start in range(0, len(made), _PART)]
+        packed.data += [{f"part-{n:03}": _base64(part)} for n, part in enumerate(parts)]
+    return packed
 
 
 def _chunks(bundle: bytes, secret: str, data: dict[str, str]) -> list[EnvVar]:
@@ -257,6 +271,14 @@ def _chunks(bundle: bytes, secret: str, data: dict[str, str]) -> list[EnvVar]:
         data[chunk] = _base64(text[start : start + _CHUNK].encode())
         env.append(from_secret(f"JAXTRAIN_BUNDLE_{number:03}", secret, chunk))
     return env
+
+
+def _without(packages: int, bundle: Path) -> bytes:
+    """Return a bundle without so many bytes of packages, which come first."""
+    with bundle.open("rb") as file:
+        begin = file.read(len(SHEBANG))
+        file.seek(packages, os.SEEK_CUR)
+        return begin + file.read()
 
 
 def _worker_of(bundle: Path) -> bytes:
@@ -392,12 +414,6 @@ def _file_system(url: str) -> Any:
     except ImportError:
         raise BackendError(say.NO_FSSPEC(url=url)) from None
     return fsspec.core.url_to_fs(url)[0]
-
-
-def _parts(bundle: Path) -> Iterator[bytes]:
-    with bundle.open("rb") as file:
-        while part := file.read(_PART):
-            yield part
 
 
 def as_data(text: str) -> str:

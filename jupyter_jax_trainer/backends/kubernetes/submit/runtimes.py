@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from jupyter_jax_trainer.backends import idle
 from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client, cluster_path
 from jupyter_jax_trainer.backends.kubernetes.api.objects import (
     TRAINER,
@@ -33,6 +34,9 @@ _FRAMEWORK = "trainer.kubeflow.org/framework"
 _SUPPORT = "trainer.kubeflow.org/support"
 _MESH = "sidecar.istio.io/inject"
 SHARED = f"{PREFIX}/shared-folder"
+IDLE = f"{PREFIX}/session-idle"
+IDLE_MOST = f"{PREFIX}/session-idle-max"
+COMPILE_CACHE = f"{PREFIX}/compile-cache"
 # Volumes that go with the pod, or can't be written.
 _PASSING = {"emptyDir", "ephemeral", "configMap", "secret", "projected", "downwardAPI", "image"}
 
@@ -223,6 +227,24 @@ def shared_folder(item: TrainingRuntime) -> str | None:
     """Return the folder that a runtime says all pods see and that outlives them."""
     folder = item.annotations.get(SHARED, "").rstrip("/")
     return folder if folder.startswith("/") else None
+
+
+def idle_limits(item: TrainingRuntime) -> idle.Limits:
+    """Return for how long a runtime lets sessions be idle.
+
+    Raises
+    ------
+    UsageError
+        An annotation is no span of time.
+    """
+    said = item.annotations
+    usual, most = ((name, said.get(name)) for name in (IDLE, IDLE_MOST))
+    return idle.Limits.read(usual, most)
+
+
+def shares_compiled(item: TrainingRuntime) -> bool:
+    """Return whether a runtime lets jobs keep what XLA has compiled where pods share a volume."""
+    return item.annotations.get(COMPILE_CACHE) == "shared"
 
 
 def is_on_volume(item: TrainingRuntime, folder: str) -> bool:

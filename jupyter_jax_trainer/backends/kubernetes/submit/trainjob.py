@@ -27,8 +27,16 @@ from jupyter_jax_trainer.backends.kubernetes.api.objects import (
     Volume,
 )
 from jupyter_jax_trainer.backends.kubernetes.api.plan import KubernetesPlan
-from jupyter_jax_trainer.backends.kubernetes.submit import devices, payload, podsecurity, queues
+from jupyter_jax_trainer.backends.kubernetes.submit import (
+    compilecache,
+    devices,
+    packagecache,
+    payload,
+    podsecurity,
+    queues,
+)
 from jupyter_jax_trainer.backends.kubernetes.submit.payload import Payload
+from jupyter_jax_trainer.jobdir import session
 from jupyter_jax_trainer.jobdir.manifest import Manifest
 from jupyter_jax_trainer.messages import submit as say
 from jupyter_jax_trainer.options.spec import JobSpec, masked
@@ -215,15 +223,20 @@ def _environment(
         own["JAXTRAIN_SCRATCH"] = own["TMPDIR"] = _SCRATCH
     if spec.max_restarts:
         own["JAXTRAIN_MAX_RESTARTS"] = str(spec.max_restarts)
+    if spec.session is not None:
+        own["JAXTRAIN_IDLE"] = str(session.first(spec.idle)["idle"])
     if folder := _checkpoints(spec, plan):
         own["JAXTRAIN_CHECKPOINT_DIR"] = f"{folder}/{manifest['name']}/checkpoints"
-    if spec.store:
+    if spec.store and spec.session is None:  # cells have results of their own
         own["JAXTRAIN_RESULT_STORE"] = spec.store
     # Where nothing is set, the runtime may say it; what is written here would hide that.
     if patience := timeouts.RENDEZVOUS.given(os.environ):
         own[timeouts.RENDEZVOUS.variable] = str(patience)
     if plan["pip"]:
         own["JAXTRAIN_PIP"] = json.dumps(plan["pip"])
+    if plan.get("packages"):
+        own.update(packagecache.environment(spec, plan))
+    own.update(compilecache.environment(spec, plan))
     own.update(spec.env)  # the user's word is the last
     found = [payload.variable(name, value) for name, value in own.items()]
     taken = set(own)

@@ -14,15 +14,21 @@ export function actionKey(action: Action): string {
   return action === 'resume' ? 'suspend' : action;
 }
 
-/** Return the label of an action. */
-export function actionLabel(action: Action, trans: Translator): string {
+/** Return the label of an action on a job. */
+export function actionLabel({ session }: Row, action: Action, trans: Translator): string {
   return {
-    cancel: trans.__('Cancel'),
+    cancel: session ? trans.__('End') : trans.__('Cancel'),
     delete: trans.__('Delete'),
     suspend: trans.__('Suspend'),
     resume: trans.__('Resume'),
     detach: trans.__('Detach'),
-    trust: trans.__('Trust results')
+    trust: trans.__('Trust results'),
+    restart: trans.__('Restart'),
+    interrupt: trans.__('Interrupt'),
+    prolong: trans.__('Prolong'),
+    save: trans.__('Save'),
+    restore: trans.__('Restore'),
+    profile: trans.__('Profile')
   }[action];
 }
 
@@ -38,6 +44,47 @@ export interface Confirmation {
 /** Return the confirmation that an action needs; null if it needs none. */
 export function confirmationFor(row: Row, action: Action, trans: Translator): Confirmation | null {
   const name = sanitize(row.name);
+  if (action === 'cancel' && row.session) {
+    return {
+      title: trans.__('End %1?', name),
+      body: trans.__(
+        'Its ranks stop, and its variables are lost. Logs, metrics and results of its cells are kept.'
+      ),
+      confirm: trans.__('End Session'),
+      dismiss: trans.__('Keep')
+    };
+  }
+  if (action === 'cancel' && row.cell_of) {
+    return {
+      title: trans.__('Cancel %1?', name),
+      body:
+        row.state === 'Running'
+          ? trans.__(
+              'The cell is interrupted on all ranks. The session keeps its variables if all of them stop alike.'
+            )
+          : trans.__('The cell is taken out of the queue of its session.'),
+      confirm: trans.__('Cancel Cell'),
+      dismiss: trans.__('Keep')
+    };
+  }
+  if (action === 'restart') {
+    return {
+      title: trans.__('Restart %1?', name),
+      body: trans.__(
+        'Its ranks start anew, and all of its variables are lost. A cell that runs is cancelled.'
+      ),
+      confirm: trans.__('Restart Session'),
+      dismiss: trans.__('Keep')
+    };
+  }
+  if (action === 'restore') {
+    return {
+      title: trans.__('Restore variables of %1?', name),
+      body: trans.__('What was saved last replaces variables of the same names.'),
+      confirm: trans.__('Restore Variables'),
+      dismiss: trans.__('Keep')
+    };
+  }
   if (action === 'cancel') {
     return {
       title: trans.__('Cancel %1?', name),
@@ -55,7 +102,8 @@ export function confirmationFor(row: Row, action: Action, trans: Translator): Co
         (mine
           ? ''
           : trans.__('Somebody else submitted it: its TrainJob stays in the cluster.') + ' ') +
-        trans.__('Its logs, metrics, results and checkpoints are deleted permanently.'),
+        trans.__('Its logs, metrics, results and checkpoints are deleted permanently.') +
+        (row.session ? ' ' + trans.__('So are its cells, with their logs and results.') : ''),
       confirm: trans.__('Delete'),
       dismiss: trans.__('Keep')
     };

@@ -12,7 +12,7 @@ export interface MenuItem {
 export interface Host {
   trans: Translator;
   /** Show a job in full. */
-  open(row: Row): void;
+  open(job: Pick<Row, 'key' | 'name'>): void;
   /** Do something to a job, after a confirmation where it needs one; reports errors itself. */
   act(row: Row, action: Action): void;
   copy(text: string): void;
@@ -27,6 +27,8 @@ export interface Host {
   openLog?(key: string, rank?: number): void;
   /** Save a log as a file; without a source the logs of all ranks. */
   save?(key: string, source: Source | null): void;
+  /** Save what a rank has recorded for a profile, as a file for ui.perfetto.dev. */
+  saveTrace?(key: string, profile: string, rank: number): void;
   /** Return the address of a page that opens this log at a line. */
   link?(key: string, position: number, source: Source | null): string;
   /** Open a notebook, at a cell if one is given. */

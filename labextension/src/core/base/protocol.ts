@@ -12,8 +12,20 @@ export type State =
   | 'Cancelled'
   | 'damaged';
 
-/** `detach` ends the wait of a cell. */
-export type Action = 'cancel' | 'delete' | 'suspend' | 'resume' | 'detach' | 'trust';
+/** `detach` ends the wait of a cell, `profile` is for ranks that run, `restart` to `restore` for sessions. */
+export type Action =
+  | 'cancel'
+  | 'delete'
+  | 'suspend'
+  | 'resume'
+  | 'detach'
+  | 'trust'
+  | 'restart'
+  | 'interrupt'
+  | 'prolong'
+  | 'save'
+  | 'restore'
+  | 'profile';
 
 /** How far a job is trusted: results of `foreign` and `forbidden` ones are withheld. */
 export type Trust = 'own' | 'signed' | 'granted' | 'foreign' | 'forbidden';
@@ -24,6 +36,24 @@ export interface Progress {
   fraction: number | null;
   metrics: Record<string, number>;
   time: number;
+}
+
+/** What a list shows of a session besides. */
+export interface SessionState {
+  /** Since when it has been idle; null while a cell runs. */
+  idle_since: number | null;
+  /** When it ends by itself; null while a cell runs, and for never. */
+  idle_ends: number | null;
+  /** The job of the cell that runs. */
+  running: string | null;
+  /** How many cells wait behind it. */
+  waiting: number;
+}
+
+/** The session that runs a cell. */
+export interface SessionOf {
+  key: string;
+  uid: string;
 }
 
 /** What a list shows of a job. Times are seconds since the epoch. */
@@ -50,9 +80,15 @@ export interface Row {
   actions: Action[];
   /** Whether its ranks can say where they are. */
   where: boolean;
+  /** Whether its ranks can be profiled while they run. */
+  profiles: boolean;
   trust: Trust;
   /** Who made a job that was attached: as it claims itself, or as one's own signature says. */
   maker: string | null;
+  /** Null for what is no session. */
+  session: SessionState | null;
+  /** Null for what is no cell of a session. */
+  cell_of: SessionOf | null;
 }
 
 /** Ranks that are in one place. */
@@ -97,6 +133,7 @@ export interface Failure {
   exit: number | null;
   error?: unknown;
   others?: unknown;
+  usage?: unknown;
 }
 
 /** A job's `state.json` (docs/reference/job-directory.md). */
@@ -110,6 +147,98 @@ export interface JobState {
   progress: Progress | null;
   failure: Failure | null;
   results: { name: string; type?: string; size?: number; format?: string; error?: string }[] | null;
+  profiles?: ProfileState[];
+}
+
+/** A profile of a job; not `whole` while ranks are waited for. */
+export interface ProfileState {
+  name: string;
+  time: number;
+  whole: boolean;
+  ranks: { rank: number; files: Record<string, number> }[];
+}
+
+/** An operation of a compiled program, averaged over ranks; `rank` took `most` seconds. */
+export interface SharedOperation {
+  name: string;
+  module: string;
+  seconds: number;
+  count: number;
+  collective: boolean;
+  most: number;
+  rank: number;
+}
+
+/** What one line of a program holds on a device. */
+export interface Allocation {
+  where: string;
+  device: string;
+  size: number;
+  count: number;
+}
+
+/** What the profile of one rank says. */
+export interface RankSummary {
+  rank: number;
+  platform: string | null;
+  devices: number;
+  seconds: number;
+  busy: number;
+  collectives: number;
+  operations: unknown[];
+  allocations: Allocation[];
+  cut: boolean;
+  problem: string | null;
+}
+
+/** What a profile says. */
+export interface ProfileSummary {
+  name: string;
+  bound: string | null;
+  notes: string[];
+  ranks: RankSummary[];
+  operations: SharedOperation[];
+}
+
+/** A variable of a session, as of its last cell. */
+export interface ShownVariable {
+  name: string;
+  kind: string;
+  type: string;
+  /** Bytes of an array, or of those in a tree; null for what has none. */
+  size: number | null;
+  sharding: string | null;
+  /** The most bytes that one device has of it. */
+  device_size: number | null;
+  /** The number of the cell that bound it last. */
+  cell: number;
+  /** Whether buffers of it are gone. */
+  deleted: boolean;
+  /** The ranks that have it; null for all. */
+  ranks: number[] | null;
+}
+
+export interface ShownSave {
+  time: number;
+  names: string[];
+}
+
+/** What a session has. */
+export interface SessionDetail {
+  /** The jobs of the cells that wait. */
+  waiting: string[];
+  variables: ShownVariable[];
+  restarts: number;
+  /** The variables that the last restart has cost. */
+  lost: string[];
+  /** When its variables were saved last, and which. */
+  saved: ShownSave | null;
+}
+
+/** A session as it is now, with the memory of its ranks in bytes. */
+export interface SessionLook {
+  session: SessionDetail;
+  memory: (number | null)[];
 }
 
 export interface Detail {
@@ -124,6 +253,26 @@ export interface Detail {
   /** The file that was run from a command line; null for a cell. */
   script: string | null;
   returns: boolean;
+  /** Null for what is no session. */
+  session: SessionDetail | null;
+  /** Null where the ranks have said nothing of it. */
+  spending: Spending | null;
+}
+
+/** Where the time of a job goes, in seconds; `goodput` is the share of steps, from 0 to 1. */
+export interface Spending {
+  parts: Record<string, number>;
+  goodput: number;
+  late: LateRank[];
+  functions: { name: string; count: number; seconds: number }[];
+}
+
+/** How late a rank comes to a step, in seconds. */
+export interface LateRank {
+  rank: number;
+  step: number;
+  host: number;
+  late: number;
 }
 
 export interface Point {
@@ -153,6 +302,9 @@ export interface JobSummary {
   /** What was sent to the job and returned from it, as text; empty for nothing. */
   sent: string;
   results: string;
+  /** What else there is to know; not in notebooks of version 0.1. */
+  pulse?: string;
+  remarks?: string[];
   /** The metric that was reported last: steps and values; NaN and infinities are strings. */
   spark: { name: string; points: [number, number | string][] } | null;
   tail: TailLine[];
@@ -160,6 +312,33 @@ export interface JobSummary {
   awaited: boolean;
   /** A note on that wait. */
   note: string | null;
+  /** When the session of a cell ends for being idle, where that is soon; missing in older notebooks. */
+  idle_ends?: number | null;
+}
+
+/** A line in a plot of resources: a rank's, or one of all ranks; pairs of a time and a value. */
+export interface CourseLine {
+  rank: number | null;
+  role: 'rank' | 'least' | 'median' | 'most';
+  points: [time: number, value: number][];
+}
+
+/** How the ranks used a resource; in GiB, cores, MB a second, per cent or watts. */
+export interface Course {
+  name:
+    'memory' | 'cpu' | 'device_memory' | 'gpu' | 'power' | 'received' | 'sent' | 'read' | 'written';
+  limit: number | null;
+  lines: CourseLine[];
+}
+
+/** What is used of the server's machine, or of its container: cores and bytes. */
+export interface Here {
+  id: number;
+  kind: 'here';
+  cpu: number | null;
+  cores: number | null;
+  used: number | null;
+  limit: number | null;
 }
 
 export type Message =
@@ -169,12 +348,14 @@ export type Message =
   | { id: number; kind: 'metrics'; from: number; points: Point[] }
   | { id: number; kind: 'events'; from: number; events: JobEvent[] }
   | { id: number; kind: 'tail'; lines: TailLine[] }
+  | Here
+  | { id: number; kind: 'machine'; courses: Course[]; sparks: number[][] }
   | { id: number; kind: 'summary'; summary: JobSummary }
   | { id: number; kind: 'error'; message: string; hint: string | null };
 
 /** A request of a page; `Live` adds the id. */
 export type Request =
-  { op: 'open'; topic: 'jobs' } | { op: 'open'; topic: 'job' | 'summary'; key: string };
+  { op: 'open'; topic: 'jobs' | 'here' } | { op: 'open'; topic: 'job' | 'summary'; key: string };
 
 /** What went wrong, and what to do about it. */
 export interface Problem {

@@ -1,7 +1,7 @@
 /** The states of a job: their labels, and the groups that the list filters by. */
 
 import { labelFor } from './format';
-import type { Row, State } from './protocol';
+import type { State } from './protocol';
 import type { Translator } from './translator';
 
 export const GROUPS = ['waiting', 'running', 'failed', 'done', 'cancelled'] as const;
@@ -63,13 +63,4 @@ export function groupLabel(name: Group, trans: Translator): string {
     done: trans.__('Succeeded'),
     cancelled: trans.__('Cancelled')
   }[name];
-}
-
-/** Count the jobs of each group. */
-export function count(rows: readonly Row[]): Record<Group, number> {
-  const counts = { waiting: 0, running: 0, failed: 0, done: 0, cancelled: 0 };
-  for (const row of rows) {
-    counts[group(row.state)]++;
-  }
-  return counts;
 }

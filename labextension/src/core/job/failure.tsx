@@ -17,6 +17,8 @@ export interface Cause {
   line: number | null;
   others: number[];
   log: string[];
+  /** What the rank's memory was before it ran out. */
+  usage: string[];
   container: string | null;
   hint: string | null;
 }
@@ -29,6 +31,10 @@ export function causeOf(failure: Failure): Cause {
   ) as Record<string, unknown>;
   const text = (value: unknown) => (typeof value === 'string' ? sanitize(value) : '');
   const list = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
+  const lines = (name: string) =>
+    list(said[name])
+      .filter(line => typeof line === 'string')
+      .map(sanitize);
   return {
     rank: typeof said['rank'] === 'number' ? said['rank'] : null,
     kind: failure.kind,
@@ -36,9 +42,8 @@ export function causeOf(failure: Failure): Cause {
     traceback: text(error['traceback']),
     line: typeof error['cell_line'] === 'number' ? error['cell_line'] : null,
     others: list(failure.others).filter(rank => typeof rank === 'number'),
-    log: list(said['log'])
-      .filter(line => typeof line === 'string')
-      .map(sanitize),
+    log: lines('log'),
+    usage: lines('usage'),
     container: text(said['container']) || null,
     hint: text(said['hint']) || text(error['hint']) || null
   };
@@ -54,6 +59,7 @@ function kindLabel(kind: string, trans: Translator): string {
     crashed: trans.__('crashed'),
     rendezvous: trans.__('rendezvous timed out'),
     timeout: trans.__('timeout'),
+    hang: trans.__('hung'),
     disk: trans.__('disk full'),
     supervisor: trans.__('supervisor'),
     start: trans.__('failed to start'),
@@ -73,7 +79,7 @@ interface FailureProps {
 /** Why a job failed, and what to do about it. */
 export function FailureBox({ row, cause, host, children }: FailureProps) {
   const { trans } = host;
-  const { rank, kind, message, traceback, others, log, container } = cause;
+  const { rank, kind, message, traceback, others, log, usage, container } = cause;
   const reason = row.reason ? sanitize(row.reason) : '';
   const hint = cause.hint ?? (row.hint ? sanitize(row.hint) : null);
   const who =
@@ -106,6 +112,11 @@ export function FailureBox({ row, cause, host, children }: FailureProps) {
           <Prose text={hint} />
         </p>
       )}
+      {usage.map(line => (
+        <p key={line} class="jaxtrain-quiet">
+          {line}
+        </p>
+      ))}
       {traceback && (
         <pre class="jaxtrain-traceback" tabIndex={0} aria-label={trans.__('Traceback')}>
           {marked(traceback)}

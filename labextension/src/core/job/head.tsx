@@ -5,7 +5,8 @@ import { sanitize } from '../base/format';
 import { useFocusFallback } from '../base/hooks';
 import type { Host } from '../base/host';
 import { Bar, Numbers, useTimes } from '../base/progress';
-import type { Action, Detail } from '../base/protocol';
+import type { Action, Detail, Row } from '../base/protocol';
+import { SessionLink, Standing } from '../base/session';
 import { group, stateLabel } from '../base/states';
 import type { Translator } from '../base/translator';
 
@@ -44,19 +45,28 @@ export function Head({ detail, host }: { detail: Detail; host: Host }) {
             {trans.__('Copy name')}
           </button>
           {/* The last, what lasts before what does not: the others keep their places in any state. */}
-          {[...row.actions].sort(lastingFirst).map(action => (
-            <button
-              key={actionKey(action)}
-              type="button"
-              class="jaxtrain-button"
-              onClick={() => host.act(row, action)}
-            >
-              {actionLabel(action, trans)}
-            </button>
-          ))}
+          {offered(row).map(action => {
+            const can = row.actions.includes(action);
+            return (
+              <button
+                key={actionKey(action)}
+                type="button"
+                class="jaxtrain-button"
+                aria-disabled={!can || undefined}
+                onClick={() => can && host.act(row, action)}
+              >
+                {actionLabel(row, action, trans)}
+              </button>
+            );
+          })}
         </span>
       </div>
       <p class="jaxtrain-facts">
+        {row.cell_of && (
+          <span>
+            <SessionLink row={row} trans={trans} open={job => host.open(job)} />
+          </span>
+        )}
         {[row.shape, row.place, row.runtime ?? ''].filter(Boolean).map(fact => (
           <span key={fact}>{sanitize(fact)}</span>
         ))}
@@ -76,6 +86,18 @@ export function Head({ detail, host }: { detail: Detail; host: Host }) {
 
 const lastingFirst = (a: Action, b: Action) => Number(b === 'delete') - Number(a === 'delete');
 
+/** Return the actions that have a button: for a live session also those that it may offer later. */
+function offered({ actions, session, active, cluster }: Row): Action[] {
+  const saves = !cluster || actions.includes('save'); // pods may have no place that stays
+  const others: Action[] =
+    session && active
+      ? ['restart', 'interrupt', 'prolong', ...(saves ? (['save', 'restore'] as const) : [])]
+      : [];
+  return [...new Set([...actions.filter(each => !others.includes(each)), ...others])].sort(
+    lastingFirst
+  );
+}
+
 function Times({ detail: { row, state }, trans }: { detail: Detail; trans: Translator }) {
   const text = useTimes(row, state, trans);
   return text ? <span class="jaxtrain-took">{text}</span> : null;
@@ -87,7 +109,13 @@ function Progress({ detail: { row, state }, trans }: { detail: Detail; trans: Tr
     <div class="jaxtrain-progress">
       <Bar row={row} trans={trans} />
       <p>
-        <Numbers progress={state?.progress ?? row.progress} trans={trans} />
+        {row.session ? (
+          <span>
+            <Standing row={row} trans={trans} />
+          </span>
+        ) : (
+          <Numbers progress={state?.progress ?? row.progress} trans={trans} />
+        )}
       </p>
     </div>
   );

@@ -25,6 +25,8 @@ interface PlotProps {
   /** Another number when the columns have grown. */
   version: number;
   log: boolean;
+  /** The first three parts are the least, the median and the most: they are drawn as a band. */
+  band?: boolean;
   range: Range | null;
   onZoom: (range: Range | null) => void;
   xText: (x: number) => string;
@@ -33,7 +35,7 @@ interface PlotProps {
 
 /** One metric of one or more jobs over steps or time. */
 export function Plot(props: PlotProps) {
-  const { name, parts, version, log, range, onZoom, xText, host } = props;
+  const { name, parts, version, log, band = false, range, onZoom, xText, host } = props;
   const { trans } = host;
   const id = useId();
   const place = useRef<HTMLDivElement>(null);
@@ -62,6 +64,7 @@ export function Plot(props: PlotProps) {
           made = new Chart(maker, place.current, {
             time,
             log,
+            band,
             xText,
             onHover: setHover,
             onZoom: part => zoom.current(part)
@@ -77,7 +80,7 @@ export function Plot(props: PlotProps) {
       made?.dispose();
       setChart(null);
     };
-  }, [time, log, xText, seen]);
+  }, [time, log, band, xText, seen]);
   useLayoutEffect(() => chart?.draw(lines, range), [chart, lines, range]);
   useEffect(() => {
     if (!chart || !place.current) {

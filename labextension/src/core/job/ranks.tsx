@@ -1,15 +1,18 @@
 import { Component, type ComponentChild } from 'preact';
-import { useRef, useState } from 'preact/hooks';
 
-import { sanitize } from '../base/format';
+import { formatBytes, formatNumber, sanitize } from '../base/format';
+import { useThrottled } from '../base/hooks';
 import type { Host } from '../base/host';
 import type { Initializer, Rank, Row } from '../base/protocol';
 import { rankStateLabel } from '../base/states';
 import type { Translator } from '../base/translator';
+import { pathOf } from '../output/sparkline';
+import type { Machine } from '../plots/machine';
+import { useTableRows } from './rows';
 import { Section } from './section';
+import { useMemory } from './sessionlook';
 
-const JUMP = 10;
-
+const EVERY = 1000; // milliseconds between drawings of what ranks use
 const SIGNALS: Partial<Record<number, string>> = {
   2: 'SIGINT',
   4: 'SIGILL',
@@ -34,6 +37,7 @@ interface RanksProps {
   ranks: readonly Rank[];
   /** The rank that failed first. */
   failed: number | null;
+  machine: Machine;
   host: Host;
 }
 
@@ -47,53 +51,11 @@ function counts(ranks: readonly Rank[], trans: Translator): string {
 }
 
 /** The ranks of a job; Enter or a click opens what one has printed, where the host can. */
-export function Ranks({ row, ranks, failed, host }: RanksProps) {
+export function Ranks({ row, ranks, failed, machine, host }: RanksProps) {
   const { trans } = host;
-  const table = useRef<HTMLTableElement>(null);
-  const [current, setCurrent] = useState(0);
   if (ranks.length === 0) {
     return null;
   }
-  const pods = row.cluster;
-  const opens = host.openLog !== undefined;
-  const here = Math.min(current, ranks.length - 1);
-
-  const rankOf = (event: Event): number | null => {
-    const line = (event.target as HTMLElement).closest<HTMLElement>('tr[data-rank]');
-    return line ? Number(line.dataset['rank']) : null;
-  };
-  const open = (event: Event) => {
-    const rank = rankOf(event);
-    if (rank !== null) {
-      setCurrent(ranks.findIndex(each => each.rank === rank));
-      host.openLog?.(row.key, rank);
-    }
-  };
-  const onKeyDown = (event: KeyboardEvent) => {
-    if (rankOf(event) === null || event.ctrlKey || event.metaKey || event.altKey) {
-      return;
-    }
-    const to = {
-      ArrowDown: here + 1,
-      ArrowUp: here - 1,
-      PageDown: here + JUMP,
-      PageUp: here - JUMP,
-      Home: 0,
-      End: ranks.length - 1
-    }[event.key];
-    if (to !== undefined) {
-      const index = Math.max(0, Math.min(ranks.length - 1, to));
-      setCurrent(index);
-      table.current?.querySelectorAll<HTMLElement>('tbody tr')[index]?.focus();
-    } else if (event.key === 'Enter' || event.key === ' ') {
-      open(event);
-    } else {
-      return;
-    }
-    event.preventDefault();
-    event.stopPropagation();
-  };
-
   return (
     <Section
       name="ranks"
@@ -113,38 +75,55 @@ export function Ranks({ row, ranks, failed, host }: RanksProps) {
         )
       }
     >
-      <div class="jaxtrain-scroll" data-opens={opens}>
-        <table
-          ref={table}
-          class="jaxtrain-ranks"
-          onClick={opens ? open : undefined}
-          onKeyDown={opens ? onKeyDown : undefined}
-        >
-          <thead>
-            <tr>
-              <th scope="col">{trans.__('Rank')}</th>
-              <th scope="col">{trans.__('State')}</th>
-              <th scope="col">{pods ? trans.__('Pod') : trans.__('Process')}</th>
-              <th scope="col">{pods ? trans.__('Node') : trans.__('Host')}</th>
-              <th scope="col">{trans.__('Restarts')}</th>
-              <th scope="col">{trans.__('Exit')}</th>
-            </tr>
-          </thead>
-          <tbody>
-            {ranks.map((rank, index) => (
-              <RankRow
-                key={rank.rank}
-                rank={rank}
-                pods={pods}
-                failed={rank.rank === failed}
-                stop={opens ? index === here : null}
-                trans={trans}
-              />
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <RankTable row={row} ranks={ranks} failed={failed} machine={machine} host={host} />
     </Section>
+  );
+}
+
+function RankTable({ row, ranks, failed, machine, host }: RanksProps) {
+  const { trans } = host;
+  useThrottled([machine], EVERY);
+  const { sparks } = machine;
+  const { cluster: pods } = row;
+  const opens = host.openLog !== undefined;
+  const memory = useMemory(row, host);
+  const { table, current } = useTableRows(ranks.length, index =>
+    host.openLog?.(row.key, ranks[index]?.rank)
+  );
+  return (
+    <div class="jaxtrain-scroll" data-opens={opens}>
+      <table
+        class={memory ? 'jaxtrain-ranks jaxtrain-live' : 'jaxtrain-ranks'}
+        data-used
+        {...(opens && table)}
+      >
+        <thead>
+          <tr>
+            <th scope="col">{trans.__('Rank')}</th>
+            <th scope="col">{trans.__('State')}</th>
+            <th scope="col">{pods ? trans.__('Pod') : trans.__('Process')}</th>
+            <th scope="col">{pods ? trans.__('Node') : trans.__('Host')}</th>
+            <th scope="col">{trans.__('Restarts')}</th>
+            <th scope="col">{memory ? trans.__('Memory') : trans.__('Exit')}</th>
+            <th scope="col">{trans.__('Memory so far')}</th>
+          </tr>
+        </thead>
+        <tbody>
+          {ranks.map((rank, index) => (
+            <RankRow
+              key={rank.rank}
+              rank={rank}
+              pods={pods}
+              failed={rank.rank === failed}
+              memory={memory && (memory[rank.rank] ?? null)}
+              spark={sparks[rank.rank] ?? []}
+              stop={opens ? index === current : null}
+              trans={trans}
+            />
+          ))}
+        </tbody>
+      </table>
+    </div>
   );
 }
 
@@ -152,6 +131,10 @@ interface RankRowProps {
   rank: Rank;
   pods: boolean;
   failed: boolean;
+  /** Bytes, or null where they are not known; false for a job that shows how its ranks ended. */
+  memory: number | null | false;
+  /** How its memory went, in GiB; null where that of no rank is known. */
+  spark: readonly number[];
   /** Whether Tab goes to this row; null where rows open nothing. */
   stop: boolean | null;
   trans: Translator;
@@ -160,11 +143,13 @@ interface RankRowProps {
 /** One rank. It renders again only when something that it shows is different. */
 class RankRow extends Component<RankRowProps> {
   override shouldComponentUpdate(next: RankRowProps): boolean {
-    const { rank, pods, failed, stop, trans } = this.props;
+    const { rank, pods, failed, memory, spark, stop, trans } = this.props;
     const after = next.rank;
     return (
       next.pods !== pods ||
       next.failed !== failed ||
+      next.memory !== memory ||
+      next.spark.join() !== spark.join() ||
       next.stop !== stop ||
       next.trans !== trans ||
       after.state !== rank.state ||
@@ -177,7 +162,7 @@ class RankRow extends Component<RankRowProps> {
   }
 
   override render(): ComponentChild {
-    const { rank, pods, failed, stop, trans } = this.props;
+    const { rank, pods, failed, memory, spark, stop, trans } = this.props;
     const pod = sanitize(rank.pod ?? '');
     const place = sanitize(rank.host ?? '');
     return (
@@ -198,10 +183,36 @@ class RankRow extends Component<RankRowProps> {
         )}
         <td title={place}>{place}</td>
         <td>{rank.restarts}</td>
-        <td data-bad={rank.exit !== null && rank.exit !== 0}>{exitText(rank.exit, trans)}</td>
+        {memory === false ? (
+          <td data-bad={rank.exit !== null && rank.exit !== 0}>{exitText(rank.exit, trans)}</td>
+        ) : (
+          <td>{memory === null ? '' : formatBytes(memory)}</td>
+        )}
+        <MemoryCell spark={spark} trans={trans} />
       </tr>
     );
   }
+}
+
+/** How the memory of a rank went, in small, and what it is now. */
+function MemoryCell({ spark, trans }: { spark: readonly number[]; trans: Translator }) {
+  const last = spark.at(-1);
+  if (last === undefined) {
+    return (
+      <td>
+        <svg class="jaxtrain-rank-spark" aria-hidden="true" />
+      </td>
+    );
+  }
+  const most = Math.max(...spark);
+  const said = trans.__('%1 GiB, at most %2 GiB', formatNumber(last), formatNumber(most));
+  return (
+    <td title={said}>
+      <svg class="jaxtrain-rank-spark" role="img" aria-label={said} viewBox="0 0 120 22">
+        <path d={pathOf({ xs: spark.map((_, index) => index), ys: spark }, 0, most)} />
+      </svg>
+    </td>
+  );
 }
 
 /** What fetches a data set or a model before the ranks start. */

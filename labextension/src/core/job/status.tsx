@@ -10,6 +10,7 @@ import { Tail } from '../log/tail';
 import { type Cause, FailureBox } from './failure';
 
 const LINES = 10; // that the server sends
+const LINES_OF_SESSION = 5; // there is little between its cells, which have lines of their own
 
 interface StatusPartProps {
   row: Row;
@@ -30,9 +31,10 @@ export function StatusPart({ row, cause, tail, host }: StatusPartProps) {
   const held = useLatch(row.active);
   const [whole, setWhole] = useState(false);
   const reason = reasonOf(row);
+  const most = row.session ? LINES_OF_SESSION : LINES;
   if (cause) {
     return (
-      <div class="jaxtrain-now jaxtrain-place" data-held={held && !whole}>
+      <div class="jaxtrain-now jaxtrain-place" data-lines={most} data-held={held && !whole}>
         <FailureBox row={row} cause={cause} host={host}>
           {held && (
             <button
@@ -49,7 +51,7 @@ export function StatusPart({ row, cause, tail, host }: StatusPartProps) {
     );
   }
   return (
-    <div class="jaxtrain-now jaxtrain-place" data-held={held}>
+    <div class="jaxtrain-now jaxtrain-place" data-lines={most} data-held={held}>
       {reason && (
         <div class="jaxtrain-why">
           <p>{reason}</p>
@@ -61,7 +63,7 @@ export function StatusPart({ row, cause, tail, host }: StatusPartProps) {
         </div>
       )}
       {(held || tail.length > 0) && (
-        <Tail row={row} lines={tail} room={held ? LINES : 0} trans={trans} />
+        <Tail row={row} lines={tail.slice(-most)} room={held ? most : 0} trans={trans} />
       )}
     </div>
   );

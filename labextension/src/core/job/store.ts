@@ -2,6 +2,7 @@ import type { Live } from '../base/live';
 import { LiveStore } from '../base/livestore';
 import type { Detail, JobEvent, Message, TailLine } from '../base/protocol';
 import { JobsStore } from '../jobs/store';
+import { Machine } from '../plots/machine';
 import { Metrics } from '../plots/metrics';
 
 /** One job in full. */
@@ -9,6 +10,8 @@ export class JobStore extends LiveStore {
   readonly key: string;
   /** The metrics it has reported. */
   readonly metrics = new Metrics();
+  /** What its ranks use of their machines. */
+  readonly machine = new Machine();
   detail: Detail | null = null;
   events: readonly JobEvent[] = [];
   /** The last lines of its log. */
@@ -42,6 +45,9 @@ export class JobStore extends LiveStore {
     } else if (message.kind === 'metrics') {
       this.metrics.put(message.from, message.points);
       return; // plots subscribe to the metrics; nothing else has changed
+    } else if (message.kind === 'machine') {
+      this.machine.put(message.courses, message.sparks);
+      return; // so it is with these plots
     } else {
       return;
     }

@@ -1,8 +1,9 @@
 /** Which jobs the list shows: those in one of the chosen groups in which all words are found. */
 
 import type { Row } from '../base/protocol';
-import { count, group, type Group, groupLabel, GROUPS, stateLabel } from '../base/states';
+import { group, type Group, groupLabel, GROUPS, stateLabel } from '../base/states';
 import type { Translator } from '../base/translator';
+import { type Branch, countBranches } from './branches';
 
 export interface Filter {
   text: string;
@@ -11,22 +12,31 @@ export interface Filter {
 
 export const NO_FILTER: Filter = { text: '', groups: new Set() };
 
-/** Return the rows that match a filter, in their order. */
-export function filterRows(
-  rows: readonly Row[],
+/** Return whether a filter lets all jobs through. */
+export function isEmpty({ text, groups }: Filter): boolean {
+  return text.trim() === '' && groups.size === 0;
+}
+
+/** Return the jobs that match a filter, in their order; a session also stays for cells that match. */
+export function filterBranches(
+  branches: readonly Branch[],
   filter: Filter,
   trans: Translator
-): readonly Row[] {
-  const wanted = filter.text.toLowerCase().split(/\s+/).filter(Boolean);
-  if (wanted.length === 0 && filter.groups.size === 0) {
-    return rows;
+): readonly Branch[] {
+  if (isEmpty(filter)) {
+    return branches;
   }
-  return rows.filter(row => {
+  const wanted = filter.text.toLowerCase().split(/\s+/).filter(Boolean);
+  const matches = (row: Row): boolean => {
     if (filter.groups.size > 0 && !filter.groups.has(group(row.state))) {
       return false;
     }
     const text = searchable(row, trans);
     return wanted.every(word => text.includes(word));
+  };
+  return branches.flatMap(({ row, cells }) => {
+    const found = cells.filter(matches);
+    return found.length > 0 || matches(row) ? [{ row, cells: found }] : [];
   });
 }
 
@@ -38,7 +48,7 @@ function searchable(row: Row, trans: Translator): string {
 }
 
 interface FilterBarProps {
-  rows: readonly Row[];
+  branches: readonly Branch[];
   filter: Filter;
   trans: Translator;
   onChange: (filter: Filter) => void;
@@ -47,8 +57,8 @@ interface FilterBarProps {
 }
 
 /** Which jobs to show: by words, and by groups of states, each with its number. */
-export function FilterBar({ rows, filter, trans, onChange, onLeave }: FilterBarProps) {
-  const counts = count(rows);
+export function FilterBar({ branches, filter, trans, onChange, onLeave }: FilterBarProps) {
+  const counts = countBranches(branches);
   const toggle = (name: Group) => {
     const groups = new Set(filter.groups);
     if (!groups.delete(name)) {

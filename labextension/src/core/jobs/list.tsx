@@ -5,11 +5,43 @@ import { useFocusFallback } from '../base/hooks';
 import type { Host, MenuItem } from '../base/host';
 import type { Row } from '../base/protocol';
 import type { Translator } from '../base/translator';
-import type { Filter } from './filter';
-import { JobRow } from './row';
+import type { Branch } from './branches';
+import { type Filter, isEmpty } from './filter';
+import { useFolds } from './folds';
+import { CellRow, JobRow, RestRow } from './row';
 
-const PAGE = 100; // rows that are made at once
+const PAGE = 100; // jobs that are shown at once
+const CELLS = 5; // cells of a session, likewise
 const JUMP = 10;
+
+/** A line of the list; `rest` stands for cells that are not shown. */
+type Item =
+  | { kind: 'job'; id: string; row: Row; cells: number; open: boolean }
+  | { kind: 'cell'; id: string; row: Row; of: string }
+  | { kind: 'rest'; id: string; row: Row; of: string; count: number };
+
+/** Return the lines of jobs; `most` says how many cells of a session are shown. */
+function itemsOf(
+  branches: readonly Branch[],
+  isOpen: (row: Row) => boolean,
+  most: (row: Row) => number
+): Item[] {
+  return branches.flatMap(({ row, cells }): Item[] => {
+    const open = cells.length > 0 && isOpen(row);
+    const top: Item = { kind: 'job', id: row.key, row, cells: cells.length, open };
+    if (!open) {
+      return [top];
+    }
+    const of = row.key;
+    const shown = cells.slice(0, most(row));
+    const count = cells.length - shown.length;
+    return [
+      top,
+      ...shown.map((cell): Item => ({ kind: 'cell', id: cell.key, row: cell, of })),
+      ...(count > 0 ? [{ kind: 'rest' as const, id: `${of} rest`, row, of, count }] : [])
+    ];
+  });
+}
 
 /** Return what can be done with a job, as a menu. */
 export function menuOf(row: Row, host: Host): MenuItem[] {
@@ -26,8 +58,8 @@ export function menuOf(row: Row, host: Host): MenuItem[] {
     ...row.actions.map(action => ({
       label:
         confirmationFor(row, action, trans) !== null
-          ? trans.__('%1…', actionLabel(action, trans))
-          : actionLabel(action, trans),
+          ? trans.__('%1…', actionLabel(row, action, trans))
+          : actionLabel(row, action, trans),
       run: () => host.act(row, action)
     }))
   ];
@@ -46,34 +78,45 @@ function move(key: string, index: number, length: number): number | null {
 }
 
 interface JobListProps {
-  /** The rows that `filter` has let through. */
-  rows: readonly Row[];
+  /** The jobs that `filter` has let through. */
+  branches: readonly Branch[];
   filter: Filter;
   host: Host;
   /** Ref to a function that focuses the list. */
   enter: { current: () => void };
 }
 
-/** The list of jobs: one Tab stop, arrows move, Enter opens, Delete asks, the menu key offers. */
-export function JobList({ rows, filter, host, enter }: JobListProps) {
+/**
+ * The list of jobs: one Tab stop, arrows move, Enter opens, Delete asks, the menu key offers.
+ *
+ * Right and Left unfold and fold the cells of a session.
+ */
+export function JobList({ branches, filter, host, enter }: JobListProps) {
   const list = useRef<HTMLDivElement>(null);
   const [key, setKey] = useState('');
+  const folds = useFolds(host);
+  const [whole, setWhole] = useState<ReadonlySet<string>>(new Set());
   const last = useRef(0);
   const [grown, setGrown] = useState({ filter, limit: PAGE });
   const limit = grown.filter === filter ? grown.limit : PAGE;
-  const shown = rows.length > limit ? rows.slice(0, limit) : rows;
+  const filtered = !isEmpty(filter);
+  const shown = itemsOf(
+    branches.length > limit ? branches.slice(0, limit) : branches,
+    row => filtered || folds.isOpen(row),
+    row => (filtered || whole.has(row.key) ? Infinity : CELLS)
+  );
 
   // The current row stays the same job when others come and go; when it goes, its neighbour is.
-  const found = shown.findIndex(row => row.key === key);
+  const found = shown.findIndex(({ id }) => id === key);
   const current = found >= 0 ? found : Math.min(last.current, shown.length - 1);
   last.current = current;
 
   const element = (index: number) =>
     list.current?.querySelectorAll<HTMLElement>(':scope > [role=row]')[index];
   const goTo = (index: number) => {
-    const row = shown[index];
-    if (row) {
-      setKey(row.key);
+    const item = shown[index];
+    if (item) {
+      setKey(item.id);
       element(index)?.focus();
     }
   };
@@ -86,35 +129,58 @@ export function JobList({ rows, filter, host, enter }: JobListProps) {
     [host]
   );
 
-  const rowOf = (event: Event): { row: Row; index: number } | null => {
+  const onFold = useCallback((row: Row) => folds.toggle(row), [folds]);
+
+  const itemOf = (event: Event): { item: Item; index: number } | null => {
     const target = (event.target as HTMLElement).closest<HTMLElement>('[role=row]');
-    const index = shown.findIndex(each => each.key === target?.dataset['key']);
-    const row = shown[index];
-    return row ? { row, index } : null;
+    const index = shown.findIndex(({ id }) => id === target?.dataset['key']);
+    const item = shown[index];
+    return item ? { item, index } : null;
+  };
+
+  const open = (item: Item) => {
+    if (item.kind === 'rest') {
+      setWhole(new Set([...whole, item.of]));
+    } else {
+      host.open(item.row);
+    }
   };
 
   const onKeyDown = (event: KeyboardEvent) => {
-    const at = rowOf(event);
+    const at = itemOf(event);
     if (!at || event.ctrlKey || event.metaKey || event.altKey) {
       return;
     }
-    const button = element(at.index)?.querySelector<HTMLElement>('button');
+    const { item, index } = at;
+    const button = element(index)?.querySelector<HTMLElement>('.jaxtrain-more');
     const onButton = event.target === button;
-    const to = move(event.key, at.index, shown.length);
+    const folding = item.kind === 'job' && item.cells > 0 && !filtered;
+    const to = move(event.key, index, shown.length);
     if (to !== null) {
       goTo(to);
     } else if (event.key === 'ArrowRight') {
-      button?.focus();
+      if (folding && !item.open) {
+        folds.toggle(item.row);
+      } else {
+        button?.focus();
+      }
     } else if (event.key === 'ArrowLeft') {
-      element(at.index)?.focus();
+      if (onButton) {
+        element(index)?.focus();
+      } else if (item.kind !== 'job') {
+        goTo(shown.findIndex(({ id }) => id === item.of));
+      } else if (folding && item.open) {
+        folds.toggle(item.row);
+      }
     } else if (onButton) {
       return;
     } else if (event.key === 'Enter' || event.key === ' ') {
-      host.open(at.row);
+      open(item);
     } else if (event.key === 'Delete') {
-      const wanted = (['delete', 'cancel'] as const).find(name => at.row.actions.includes(name));
-      if (wanted) {
-        host.act(at.row, wanted);
+      const { row } = item;
+      const wanted = (['delete', 'cancel'] as const).find(name => row.actions.includes(name));
+      if (wanted && item.kind !== 'rest') {
+        host.act(row, wanted);
       }
     } else {
       return;
@@ -124,52 +190,65 @@ export function JobList({ rows, filter, host, enter }: JobListProps) {
   };
 
   const onContextMenu = (event: MouseEvent) => {
-    const at = rowOf(event);
-    if (at) {
+    const at = itemOf(event);
+    if (at && at.item.kind !== 'rest') {
       event.preventDefault();
       event.stopPropagation();
       goTo(at.index);
       const box = element(at.index)?.getBoundingClientRect();
       const byKey = event.button !== 2 && box;
-      onMenu(at.row, byKey ? box.left + 16 : event.clientX, byKey ? box.bottom : event.clientY);
+      onMenu(
+        at.item.row,
+        byKey ? box.left + 16 : event.clientX,
+        byKey ? box.bottom : event.clientY
+      );
     }
   };
 
-  const more = rows.length - shown.length;
+  const more = Math.max(0, branches.length - limit);
   return (
     <>
       <div
         ref={list}
         class="jaxtrain-list"
-        role="grid"
+        role="treegrid"
         aria-label={host.trans.__('Jobs')}
-        aria-rowcount={rows.length}
+        aria-rowcount={shown.length + more}
         aria-colcount={2}
         onFocusIn={event => {
-          const at = rowOf(event);
+          const at = itemOf(event);
           if (at) {
-            setKey(at.row.key);
+            setKey(at.item.id);
           }
         }}
         onKeyDown={onKeyDown}
         onContextMenu={onContextMenu}
         onClick={event => {
-          const at = rowOf(event);
+          const at = itemOf(event);
           if (at) {
-            host.open(at.row);
+            open(at.item);
           }
         }}
       >
-        {shown.map((row, index) => (
-          <JobRow
-            key={row.key}
-            row={row}
-            index={index}
-            current={index === current}
-            trans={host.trans}
-            onMenu={onMenu}
-          />
-        ))}
+        {shown.map((item, index) => {
+          const { id, row } = item;
+          const place = { id, row, index, current: index === current, trans: host.trans };
+          if (item.kind === 'rest') {
+            return <RestRow key={id} {...place} count={item.count} />;
+          }
+          return item.kind === 'cell' ? (
+            <CellRow key={id} {...place} onMenu={onMenu} />
+          ) : (
+            <JobRow
+              key={id}
+              {...place}
+              cells={item.cells}
+              open={item.open}
+              onMenu={onMenu}
+              onFold={filtered ? null : onFold}
+            />
+          );
+        })}
       </div>
       {more > 0 && (
         <More

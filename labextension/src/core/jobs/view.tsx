@@ -1,12 +1,13 @@
-import { useRef, useState } from 'preact/hooks';
+import { useMemo, useRef, useState } from 'preact/hooks';
 
 import { useFocusFallback, useObservable } from '../base/hooks';
 import type { Host } from '../base/host';
 import { ProblemNote, problemOf, StaleNotice } from '../base/problem';
 import { CodeBlock } from '../base/prose';
-import { count, type Group, GROUPS } from '../base/states';
+import { type Group, group, GROUPS } from '../base/states';
 import { loadItem, saveItem } from '../base/storage';
-import { type Filter, FilterBar, filterRows, NO_FILTER } from './filter';
+import { branchesOf } from './branches';
+import { type Filter, FilterBar, filterBranches, NO_FILTER } from './filter';
 import { JobList } from './list';
 import type { JobsStore } from './store';
 
@@ -36,11 +37,12 @@ export function Jobs({ store, host }: { store: JobsStore; host: Host }) {
   useFocusFallback(all, () => all.current?.querySelector('input'));
   const { trans } = host;
   const { rows, loaded } = store;
+  const branches = useMemo(() => branchesOf(rows), [rows]);
   const retry = () => store.retry();
   const problem = problemOf(store);
 
-  const shown = filterRows(rows, filter, trans);
-  const running = count(rows).running;
+  const shown = filterBranches(branches, filter, trans);
+  const running = branches.filter(({ row }) => group(row.state) === 'running').length;
   const stale = loaded && !store.current;
   let body;
   if (!loaded) {
@@ -61,16 +63,16 @@ export function Jobs({ store, host }: { store: JobsStore; host: Host }) {
       </div>
     );
   } else {
-    body = <JobList rows={shown} filter={filter} host={host} enter={enter} />;
+    body = <JobList branches={shown} filter={filter} host={host} enter={enter} />;
   }
   return (
     <section ref={all} class="jaxtrain-jobs" aria-label={trans.__('Jobs')}>
       <header class="jaxtrain-head">
         <h2>{trans.__('Jobs')}</h2>
         <span>
-          {shown.length < rows.length
-            ? trans.__('%1 of %2', shown.length, rows.length)
-            : rows.length > 0 && trans._n('%1 job', '%1 jobs', rows.length)}
+          {shown.length < branches.length
+            ? trans.__('%1 of %2', shown.length, branches.length)
+            : branches.length > 0 && trans._n('%1 job', '%1 jobs', branches.length)}
           {running > 0 && trans.__(' · %1 running', running)}
         </span>
       </header>
@@ -78,7 +80,7 @@ export function Jobs({ store, host }: { store: JobsStore; host: Host }) {
       {problem && !stale && <ProblemNote problem={problem} host={host} retry={retry} />}
       {rows.length > 0 && (
         <FilterBar
-          rows={rows}
+          branches={branches}
           filter={filter}
           trans={trans}
           onChange={setFilter}

@@ -1,5 +1,7 @@
+import { sanitize } from '../base/format';
 import type { Row, TailLine } from '../base/protocol';
 import type { Translator } from '../base/translator';
+import { NOTE } from './pages';
 import { Rank, Text } from './row';
 import { timeOf } from './times';
 
@@ -25,11 +27,19 @@ export function Tail({ row, lines, room, trans }: TailProps) {
         <div key={`${free + index} ${source} ${time} ${text}`}>
           <span class="jaxtrain-tail-time">{timeOf(time, 'clock', row.created)}</span>
           <Rank source={source} trans={trans} />
-          <span class="jaxtrain-tail-text" dir="auto">
-            <Text text={text} marker={null} />
-          </span>
+          <Said text={text} />
         </div>
       ))}
     </div>
+  );
+}
+
+/** A line, or a note of ours as such. */
+function Said({ text }: { text: string }) {
+  const note = NOTE.exec(text)?.[1];
+  return (
+    <span class="jaxtrain-tail-text" dir="auto" data-note={note !== undefined || undefined}>
+      {note === undefined ? <Text text={text} marker={null} /> : sanitize(note)}
+    </span>
   );
 }

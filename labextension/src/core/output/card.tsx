@@ -1,12 +1,13 @@
 import type { ComponentChildren } from 'preact';
-import { useRef } from 'preact/hooks';
+import { useCallback, useRef } from 'preact/hooks';
 
 import { actionKey, actionLabel, isWithheld } from '../base/actions';
-import { sanitize } from '../base/format';
-import { useFocusFallback, useLatch } from '../base/hooks';
+import { sanitize, span } from '../base/format';
+import { useFocusFallback, useLatch, useTimedText } from '../base/hooks';
 import { Bar, Numbers, reasonOf, useTimes } from '../base/progress';
 import { Prose } from '../base/prose';
 import type { Action, JobSummary, Row } from '../base/protocol';
+import { SessionLink } from '../base/session';
 import { group, stateLabel } from '../base/states';
 import type { Translator } from '../base/translator';
 import { Tail } from '../log/tail';
@@ -19,8 +20,10 @@ export interface CardHost {
   trans: Translator;
   act(action: Action): void;
   copy(text: string): void;
-  /** Show the job in full, where there is a place for that. */
-  open?(): void;
+  /** Have the session of a cell be idle for longer. */
+  prolong?(): void;
+  /** Show a job in full, where there is a place for that. */
+  open?(job: Pick<Row, 'key' | 'name'>): void;
 }
 
 interface CardProps {
@@ -68,7 +71,7 @@ export function JobCard(props: CardProps) {
           <CopyName name={row.name} host={host} />
           <span class="jaxtrain-state">{state}</span>
         </div>
-        <Facts row={row} trans={trans} />
+        <Facts summary={summary} host={host} />
         <Buttons summary={summary} host={host} />
       </header>
       <div class="jaxtrain-job-summary-middle">
@@ -113,14 +116,41 @@ function CopyName({ name, host }: { name: string; host: CardHost }) {
   );
 }
 
-/** How large a job is, how long it has taken, and how long it may still take. */
-function Facts({ row, trans }: { row: Row; trans: Translator }) {
-  const times = useTimes(row, null, trans);
+/** Its session, how large a job is, how long it has taken, and how long it may still take. */
+function Facts({ summary: { row, idle_ends }, host }: { summary: JobSummary; host: CardHost }) {
+  const times = useTimes(row, null, host.trans);
   const facts = [sanitize(row.shape), times].filter(Boolean).join(' · ');
-  return <span class="jaxtrain-job-summary-facts jaxtrain-quiet">{facts}</span>;
+  return (
+    <span class="jaxtrain-job-summary-facts jaxtrain-quiet">
+      <SessionLink row={row} trans={host.trans} open={host.open?.bind(host)} />
+      {typeof idle_ends === 'number' && <Ends at={idle_ends} trans={host.trans} />}
+      {row.cell_of && ' · '}
+      {facts}
+    </span>
+  );
 }
 
-function Buttons({ summary: { row, awaited }, host }: { summary: JobSummary; host: CardHost }) {
+/** When its session ends, kept up to date. */
+function Ends({ at, trans }: { at: number; trans: Translator }) {
+  const text = useCallback(
+    (now: number) => trans.__('ends in %1', span(Math.max(0, at - now), trans)),
+    [at, trans]
+  );
+  return (
+    <>
+      {' '}
+      <b role="status">{useTimedText(text)}</b>
+    </>
+  );
+}
+
+function Buttons({
+  summary: { row, awaited, idle_ends },
+  host
+}: {
+  summary: JobSummary;
+  host: CardHost;
+}) {
   const { trans } = host;
   const place = useRef<HTMLSpanElement>(null);
   useFocusFallback(place, () => {
@@ -148,15 +178,25 @@ function Buttons({ summary: { row, awaited }, host }: { summary: JobSummary; hos
           title={titles[action]}
           onClick={() => host.act(action)}
         >
-          {actionLabel(action, trans)}
+          {actionLabel(row, action, trans)}
         </button>
       ))}
+      {typeof idle_ends === 'number' && host.prolong && (
+        <button
+          type="button"
+          class="jaxtrain-button"
+          title={trans.__('Keep the session for as long as its idle limit from now')}
+          onClick={() => host.prolong?.()}
+        >
+          {actionLabel(row, 'prolong', trans)}
+        </button>
+      )}
       {host.open && (
         <button
           type="button"
           class="jaxtrain-button"
           title={trans.__('Open the job beside the notebook')}
-          onClick={() => host.open?.()}
+          onClick={() => host.open?.(row)}
         >
           {trans.__('Open')}
         </button>
@@ -219,7 +259,12 @@ interface FooterProps {
 }
 
 /** What was sent, and a line about the wait and the page, in whose place are the results then. */
-function Footer({ summary: { row, sent, results, note }, notice, held, trans }: FooterProps) {
+function Footer({
+  summary: { row, sent, results, pulse, remarks, note },
+  notice,
+  held,
+  trans
+}: FooterProps) {
   const attach = `%jaxtrain attach ${row.name}`;
   let first: ComponentChildren = null;
   if (note) {
@@ -233,6 +278,11 @@ function Footer({ summary: { row, sent, results, note }, notice, held, trans }: 
   }
   return (
     <footer class="jaxtrain-quiet">
+      {(pulse || row.active || held) && (
+        <p class="jaxtrain-pulse" title={sanitize(pulse ?? '')}>
+          {sanitize(pulse ?? '') || '\u00a0'}
+        </p>
+      )}
       {sent && <p title={sanitize(sent)}>{trans.__('sent %1', sanitize(sent))}</p>}
       {(first !== null || row.active || (held && !results)) && (
         <p role={note ? 'status' : undefined}>{first ?? '\u00a0'}</p>
@@ -244,6 +294,11 @@ function Footer({ summary: { row, sent, results, note }, notice, held, trans }: 
             : trans.__('brought back %1', sanitize(results))}
         </p>
       )}
+      {remarks?.map(remark => (
+        <p key={remark} title={sanitize(remark)}>
+          {sanitize(remark)}
+        </p>
+      ))}
     </footer>
   );
 }

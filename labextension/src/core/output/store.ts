@@ -56,7 +56,13 @@ export function readSaved(data: unknown): Saved {
 
 /** Remove what only holds for a live job: actions, and the waiting cell. */
 function withoutActions(summary: JobSummary): JobSummary {
-  return { ...summary, awaited: false, note: null, row: { ...summary.row, actions: [] } };
+  return {
+    ...summary,
+    awaited: false,
+    note: null,
+    idle_ends: null,
+    row: { ...summary.row, actions: [] }
+  };
 }
 
 /** The summary of one job. */

@@ -1,6 +1,7 @@
 import { useId } from 'preact/hooks';
 
 import { sanitize } from '../base/format';
+import type { Row } from '../base/protocol';
 import type { Translator } from '../base/translator';
 import { Errors, type PickerHost } from './common';
 import { labelOf, textOf, valueOf } from './fields';
@@ -34,7 +35,8 @@ export function Field({ option, store, host }: FieldProps) {
     'aria-invalid': errors.length > 0
   };
   const value = line.values[option.name];
-  const own = { id, ...described };
+  const fixed = store.isFixed(option);
+  const own = { id, disabled: fixed, ...described };
   let input;
   if (kind === 'switch') {
     input = (
@@ -46,13 +48,18 @@ export function Field({ option, store, host }: FieldProps) {
       />
     );
   } else if (kind === 'choice') {
-    input = <Choice {...{ option, store, host, label, described, value }} />;
+    input = <Choice {...{ option, store, host, label, described, value, fixed }} />;
   } else {
     input = <Text {...{ option, store, host, own, value }} />;
   }
   const grouped = kind === 'choice';
   return (
-    <div class="jaxtrain-field" data-kind={kind} title={help}>
+    <div
+      class="jaxtrain-field"
+      data-kind={kind}
+      data-fixed={fixed}
+      title={fixed ? host.trans.__('Determined by the session') : help}
+    >
       {grouped ? <span>{label}</span> : <label for={id}>{label}</label>}
       {input}
       <span id={`${id}-help`} class="jaxtrain-unseen">
@@ -67,7 +74,7 @@ interface TextProps {
   option: Option;
   store: PickerStore;
   host: PickerHost;
-  own: { id: string; 'aria-describedby': string; 'aria-invalid': boolean };
+  own: { id: string; disabled: boolean; 'aria-describedby': string; 'aria-invalid': boolean };
   value: unknown;
 }
 
@@ -79,8 +86,9 @@ function Text({ option, store, host, own, value }: TextProps) {
   const shared = {
     ...own,
     value: text,
-    placeholder:
-      textOf(option, option.default) || (kind === 'number' ? '' : sanitize(option.metavar ?? '')),
+    placeholder: own.disabled
+      ? fixedText(option, store.session)
+      : textOf(option, option.default) || (kind === 'number' ? '' : sanitize(option.metavar ?? '')),
     spellcheck: false,
     autocomplete: 'off' as const
   };
@@ -124,14 +132,20 @@ function Text({ option, store, host, own, value }: TextProps) {
   );
 }
 
+/** Return what is known of an option that a session has determined. */
+function fixedText({ name }: Option, session: Row | null): string {
+  return name === 'nodes' && session ? String(session.nodes) : '';
+}
+
 interface ChoiceProps extends FieldProps {
   label: string;
   described: { 'aria-describedby': string; 'aria-invalid': boolean };
   value: unknown;
+  fixed: boolean;
 }
 
 /** A few values next to each other, and "auto" for none of them. */
-function Choice({ option, store, host, label, described, value }: ChoiceProps) {
+function Choice({ option, store, host, label, described, value, fixed }: ChoiceProps) {
   const name = useId();
   return (
     <div class="jaxtrain-segments" role="radiogroup" aria-label={label} {...described}>
@@ -142,7 +156,8 @@ function Choice({ option, store, host, label, described, value }: ChoiceProps) {
             class="jaxtrain-unseen"
             name={name}
             value={choice ?? ''}
-            checked={choice === (value ?? null)}
+            checked={!fixed && choice === (value ?? null)}
+            disabled={fixed}
             onChange={() => store.line.change({ [option.name]: choice })}
           />
           <span>{choice === null ? host.trans.__('auto') : sanitize(choice).toUpperCase()}</span>

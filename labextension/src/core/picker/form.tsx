@@ -60,7 +60,7 @@ export function Form({ store, host }: Props) {
 /** Return how many nodes the chosen runtime takes; the line is there where that is not known (yet). */
 function Range({ store, host: { trans } }: Props) {
   const { runtime } = store.line.values;
-  if (typeof runtime !== 'string') {
+  if (typeof runtime !== 'string' || store.session) {
     return null;
   }
   const chosen = store.runtime;
@@ -79,6 +79,7 @@ const ELSEWHERE = ['runtime', 'backend', 'context', 'namespace'];
 /** What the job asks for in all, the line itself, and what can be done with it. */
 export function Foot({ store, host }: Props) {
   const { trans } = host;
+  const { session } = store;
   const { line, ask } = store.line.line;
   const runtimes = store.place?.cluster === true ? store.candidates : null;
   const options = store.options.value ?? [];
@@ -93,7 +94,11 @@ export function Foot({ store, host }: Props) {
       {ask && (
         <p class="jaxtrain-ask" title={trans.__('Total of what the job requests')}>
           <span class="jaxtrain-unseen">{trans.__('Total:')} </span>
-          <b>{totalOf(ask, runtimes, trans)}</b>
+          <b>
+            {session
+              ? trans.__('session %1 · %2', sanitize(session.name), sanitize(session.shape))
+              : totalOf(ask, runtimes, trans)}
+          </b>
         </p>
       )}
       <div class="jaxtrain-code">

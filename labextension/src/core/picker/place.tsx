@@ -4,6 +4,9 @@ import { Entry } from '../base/entry';
 import type { ErrorInfo } from '../base/errors';
 import { sanitize } from '../base/format';
 import { Prose } from '../base/prose';
+import type { Row } from '../base/protocol';
+import { Standing } from '../base/session';
+import { group, stateLabel } from '../base/states';
 import type { Translator } from '../base/translator';
 import { Dot, Errors, type PickerHost, Wrong } from './common';
 import type { PickerStore, PlaceView } from './store';
@@ -23,7 +26,10 @@ function placeLabel(place: Place, trans: Translator): string {
   return place.current ? trans.__('%1 (current)', named) : named;
 }
 
-/** Where the job runs: this machine, or a cluster and a namespace there. */
+/** In the values of the options that are sessions; ids of places have no such start. */
+const SESSION = 'session ';
+
+/** Where the job runs: this machine, a cluster and a namespace there, or a session. */
 export function PlaceChooser({ store, host }: Props) {
   const { trans } = host;
   const id = useId();
@@ -31,6 +37,7 @@ export function PlaceChooser({ store, host }: Props) {
   const { place } = store;
   const { context } = store.line.values;
   const clusters = places.some(each => each.cluster);
+  const { sessions, session } = store;
   const errors = store.line.errors.filter(({ option }) =>
     ['backend', 'context', 'namespace'].includes(option ?? '')
   );
@@ -39,12 +46,16 @@ export function PlaceChooser({ store, host }: Props) {
       <label for={id}>{trans.__('Run on')}</label>
       <select
         id={id}
-        value={place?.id ?? ''}
+        value={session ? SESSION + session.key : (place?.id ?? '')}
         aria-describedby={`${id}-errors`}
         onChange={event => {
-          const chosen = places.find(each => each.id === event.currentTarget.value);
+          const { value } = event.currentTarget;
+          const chosen = places.find(each => each.id === value);
+          const target = sessions.find(each => SESSION + each.key === value);
           if (chosen) {
             store.choosePlace(chosen);
+          } else if (target) {
+            store.chooseSession(target);
           }
         }}
       >
@@ -60,10 +71,19 @@ export function PlaceChooser({ store, host }: Props) {
             {placeLabel(each, trans)}
           </option>
         ))}
+        {sessions.length > 0 && (
+          <optgroup label={trans.__('Sessions')}>
+            {sessions.map(each => (
+              <option key={each.key} value={SESSION + each.key}>
+                {trans.__('session %1 · %2', sanitize(each.name), sanitize(each.shape))}
+              </option>
+            ))}
+          </optgroup>
+        )}
       </select>
-      {place?.cluster && <Namespace store={store} host={host} place={place} />}
+      {place?.cluster && !session && <Namespace store={store} host={host} place={place} />}
       <Errors id={`${id}-errors`} errors={errors} />
-      {place?.problem && (
+      {place?.problem && !session && (
         <Wrong error={{ message: place.problem, hint: place.hint }}>
           <RefreshButton store={store} trans={trans} />
         </Wrong>
@@ -71,6 +91,34 @@ export function PlaceChooser({ store, host }: Props) {
       {!clusters && (
         <p class="jaxtrain-quiet">{trans.__('To run on a cluster, add a kubeconfig.')}</p>
       )}
+    </div>
+  );
+}
+
+/** The session in which the cell runs, in place of what there is to choose elsewhere. */
+export function SessionNote({ session, host }: { session: Row; host: PickerHost }) {
+  const { trans } = host;
+  const { name, shape, place, runtime, state } = session;
+  return (
+    <div class="jaxtrain-card jaxtrain-session-note" data-group={group(state)}>
+      <div class="jaxtrain-title">
+        <span class="jaxtrain-dot" aria-hidden="true" />
+        <b>{sanitize(name)}</b>
+        <span class="jaxtrain-state">{stateLabel(state, trans)}</span>
+      </div>
+      <div class="jaxtrain-facts">
+        {[shape, place, runtime ?? ''].filter(Boolean).map(fact => (
+          <span key={fact}>{sanitize(fact)}</span>
+        ))}
+      </div>
+      <p class="jaxtrain-quiet">
+        <Standing row={session} trans={trans} />
+      </p>
+      <p>
+        {trans.__(
+          'The cell runs on the ranks of this session, with its variables. Nodes and devices are those of the session.'
+        )}
+      </p>
     </div>
   );
 }

@@ -1,6 +1,6 @@
 /** Where a line has its job run, and what to change in it for another place or runtime. */
 
-import type { Place, Runtime, Values } from './types';
+import type { Option, Place, Runtime, Values } from './types';
 
 /** Whether a runtime is of a place, by its name alone: names of some backends begin alike. */
 function isOf(runtime: string, place: Place): boolean {
@@ -89,6 +89,16 @@ export function changesForRuntime(
     return needed({ runtime: name }, values);
   }
   return needed({ runtime: name, backend: name === null ? place.backend : null }, values);
+}
+
+/** Return the changes that run a cell in a session: what the session has determined is left out. */
+export function changesForSession(
+  name: string,
+  options: readonly Option[],
+  values: Values
+): Values {
+  const others = options.filter(({ of_cell: own }) => !own).map(option => [option.name, null]);
+  return needed({ ...(Object.fromEntries(others) as Values), session: name }, values);
 }
 
 /** Return the runtimes in which all words are found. */

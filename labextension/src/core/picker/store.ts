@@ -3,10 +3,17 @@
 import type { Api } from '../base/api';
 import { type ErrorInfo, ServerError, toServerError } from '../base/errors';
 import { Observable } from '../base/observable';
-import type { Problem } from '../base/protocol';
+import { isWithheld } from '../base/actions';
+import type { Problem, Row } from '../base/protocol';
 import { LineStore } from './line';
-import { changesForPlace, changesForRuntime, namespaceOf, placeOf } from './places';
-import type { Cells, Finding, Kueue, Option, Place, Runtime } from './types';
+import {
+  changesForPlace,
+  changesForRuntime,
+  changesForSession,
+  namespaceOf,
+  placeOf
+} from './places';
+import type { Cells, Finding, Jobs, Kueue, Option, Place, Runtime } from './types';
 
 const MAX_AGE = 60_000; // milliseconds after which a place is requested again
 
@@ -131,18 +138,21 @@ export class PickerStore extends Observable {
 
   #api: Api;
   #cells: Cells;
+  #jobs: Jobs;
   #views = new Map<string, PlaceView>();
-  #unsubscribe: () => void;
+  #stops: (() => void)[];
+  #known = ''; // of the sessions
 
-  constructor(api: Api, cells: Cells) {
+  constructor(api: Api, cells: Cells, jobs: Jobs) {
     super();
     this.#api = api;
     this.#cells = cells;
+    this.#jobs = jobs;
     const changed = () => this.#onChange();
     this.places = new Resource(api, 'places', changed);
     this.options = new Resource(api, 'options', changed);
     this.line = new LineStore(api, cells);
-    this.#unsubscribe = this.line.subscribe(changed);
+    this.#stops = [this.line.subscribe(changed), jobs.subscribe(() => this.#onJobs())];
   }
 
   /** Set whether the picker is visible; nothing is requested before it is. */
@@ -209,6 +219,22 @@ export class PickerStore extends Observable {
     return view;
   }
 
+  /** The sessions in which the cell can run. */
+  get sessions(): Row[] {
+    return this.#jobs.rows.filter(row => row.session && row.active && !isWithheld(row));
+  }
+
+  /** The one that the line names; null if it names none, or one that has yet to start. */
+  get session(): Row | null {
+    const { session } = this.line.values;
+    return this.sessions.find(({ name }) => name === session) ?? null;
+  }
+
+  /** Return whether the session has determined an option, which the line does not name. */
+  isFixed({ name, of_cell: own }: Option): boolean {
+    return this.session !== null && !own && (this.line.values[name] ?? null) === null;
+  }
+
   /** Options of the line that do not apply where the job would run. */
   get inapplicable(): Option[] {
     const { values } = this.line;
@@ -221,7 +247,14 @@ export class PickerStore extends Observable {
 
   choosePlace(place: Place): void {
     const places = this.places.value ?? [];
-    this.line.change(changesForPlace(place, this.line.values, places));
+    const left = this.session ? { session: null } : {};
+    this.line.change({ ...changesForPlace(place, this.line.values, places), ...left });
+  }
+
+  /** Run the cell in a session: its options count. */
+  chooseSession({ name }: Row): void {
+    const options = this.options.value ?? [];
+    this.line.change(changesForSession(name, options, this.line.values));
   }
 
   /** Choose a namespace; empty for the one of the context. */
@@ -261,8 +294,16 @@ export class PickerStore extends Observable {
   }
 
   dispose(): void {
-    this.#unsubscribe();
+    this.#stops.forEach(stop => stop());
     this.line.dispose();
+  }
+
+  #onJobs(): void {
+    const known = JSON.stringify([this.sessions, this.session?.key]);
+    if (known !== this.#known) {
+      this.#known = known;
+      this.#onChange();
+    }
   }
 
   #onChange(): void {

@@ -1,6 +1,7 @@
 /** Places, runtimes and the line of a cell, as the server sends them (docs/reference/server.md). */
 
 import type { Subscribable } from '../base/observable';
+import type { Row } from '../base/protocol';
 
 export interface Place {
   id: string;
@@ -69,6 +70,8 @@ export interface Option {
   group: string;
   cluster_only: boolean;
   repeated: boolean;
+  /** Whether each cell of a session can have its own. */
+  of_cell: boolean;
   default: unknown;
 }
 
@@ -112,6 +115,11 @@ export interface Cell {
   readonly source: string;
   /** Return it another text, in one step that can be undone. */
   write(source: string): void;
+}
+
+/** All jobs; the picker offers the sessions among them. */
+export interface Jobs extends Subscribable {
+  readonly rows: readonly Row[];
 }
 
 /** The notebook that is in front; tells when the cell is another one, or has another text. */

@@ -4,7 +4,7 @@ import { useFocusFallback, useObservable } from '../base/hooks';
 import type { Host } from '../base/host';
 import { ProblemNote } from '../base/problem';
 import { Foot, Form } from './form';
-import { Health, PlaceChooser } from './place';
+import { Health, PlaceChooser, SessionNote } from './place';
 import { Runtimes } from './runtimes';
 import type { PickerStore } from './store';
 
@@ -15,7 +15,7 @@ export function Picker({ store, host }: { store: PickerStore; host: Host }) {
   const begun = useRef(false); // once the form is there it stays: somebody may be in it
   useFocusFallback(all, () => all.current?.querySelector<HTMLElement>('select, button'));
   const { trans } = host;
-  const { problem, place, view } = store;
+  const { problem, place, view, session } = store;
   const known = store.places.value && store.options.value;
   let body;
   if (problem && !known) {
@@ -27,7 +27,7 @@ export function Picker({ store, host }: { store: PickerStore; host: Host }) {
       </p>
     );
   } else {
-    const looked = place?.problem ? null : view;
+    const looked = session || place?.problem ? null : view;
     begun.current ||= !looked || looked.settled;
     body = (
       <>
@@ -38,6 +38,7 @@ export function Picker({ store, host }: { store: PickerStore; host: Host }) {
           </p>
         ) : (
           <>
+            {session && <SessionNote session={session} host={host} />}
             {looked && (
               <>
                 <Health key={`${looked.key} health`} store={store} host={host} view={looked} />

@@ -22,6 +22,8 @@ export async function loadPlots(): Promise<Maker> {
 }
 
 export const HEIGHT = 170;
+const LEAST = 1; // places of lines
+const MOST = 3;
 // eslint-disable-next-line @typescript-eslint/no-unsafe-enum-assignment -- it is in types alone
 const LOG = 3 as uPlot.Scale.Distr;
 
@@ -34,6 +36,8 @@ export interface ChartOptions {
   /** Whether x is a time, not a step. */
   time: boolean;
   log: boolean;
+  /** The first three lines are the least, the median and the most. */
+  band: boolean;
   /** Formats a position of the x axis. */
   xText: (x: number) => string;
   /** The user wants to see this part; null: all of it. */
@@ -146,7 +150,7 @@ export class Chart {
   }
 
   #make(width: number): uPlot {
-    const { time, log, xText, onZoom, onHover } = this.#options;
+    const { time, log, band, xText, onZoom, onHover } = this.#options;
     const { series, text, grid } = this.colours;
     const axis = {
       stroke: text,
@@ -186,6 +190,7 @@ export class Chart {
           points: { size: 4 }
         }))
       ],
+      ...(band && { bands: [{ series: [MOST, LEAST], fill: grid }] }),
       cursor: {
         y: false,
         points: { size: 6 },

@@ -1,0 +1,37 @@
+"""Where pods keep what XLA has compiled (`worker.compilecache`).
+
+Who can write to a compile cache can run code in the jobs that read it. So jobs keep theirs on a
+volume that outlives them only where the runtime says that nobody else's pods write there; else each
+pod has its own, for its restarts.
+"""
+
+from __future__ import annotations
+
+import os
+
+from jupyter_jax_trainer.backends.kubernetes.api.plan import KubernetesPlan
+from jupyter_jax_trainer.backends.kubernetes.submit import packagecache
+from jupyter_jax_trainer.options.spec import JobSpec
+from jupyter_jax_trainer.worker.compilecache import BYTES_VARIABLE, FOLDER_VARIABLE, bound
+
+_FOLDER = ".jaxtrain-compiled"
+
+
+def environment(spec: JobSpec, plan: KubernetesPlan) -> dict[str, str]:
+    """Return the variables of the pods.
+
+    Raises
+    ------
+    UsageError
+        The setting of its size makes no sense.
+    """
+    most = bound({**os.environ, **dict(spec.env)})
+    if spec.no_compile_cache or not most:
+        return {BYTES_VARIABLE: "0"}
+    found = {}
+    if given := os.environ.get(BYTES_VARIABLE):  # else the runtime may say it
+        found[BYTES_VARIABLE] = given
+    folder = packagecache.volume(spec, plan)
+    if folder is not None and plan.get("compile_cache"):
+        found[FOLDER_VARIABLE] = f"{folder}/{_FOLDER}/{packagecache.user()}"
+    return found

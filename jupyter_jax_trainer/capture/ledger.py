@@ -1,0 +1,424 @@
+"""What a kernel has sent to a session, and what of the notebook has to be sent with the next cell.
+
+What a session has assigned stays there. A variable of the notebook is sent when the session has
+none of its name, and again when a cell of the notebook that assigns it has run, or its content has
+changed, since it was last sent or brought back. Functions and classes are sent again only when
+they, or what they use, have changed, so that others keep their compiled programs.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import sys
+import time
+import uuid
+import weakref
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import CodeType, FunctionType, ModuleType
+from typing import IO, Any, cast
+
+from jupyter_jax_trainer.capture.modules import collect, is_own
+from jupyter_jax_trainer.capture.names import assigned_names
+from jupyter_jax_trainer.datatypes import Namespace
+from jupyter_jax_trainer.jobdir.session import Variable
+from jupyter_jax_trainer.messages import cell as say
+from jupyter_jax_trainer.worker.serialization.describe import kind_of
+from jupyter_jax_trainer.worker.serialization.pickling import Pickler
+
+Reach = Callable[[str], Mapping[str, None]]
+_OF_CALL = "__jaxtrain_"  # how the names of a function and its arguments begin
+_LONG = 0.5  # seconds of comparing from which it is said
+_MAGICS = ("jaxtrain", "_jaxtrain_bare")
+
+
+@dataclass
+class _Entry:
+    """What was sent or brought back last under a name.
+
+    Attributes
+    ----------
+    token
+        What the session was told of its content; None where it was brought back.
+    content
+        Stands for the value that the notebook had then.
+    uses
+        What code uses of the notebook, with the contents of that.
+    """
+
+    token: str | None
+    content: str
+    uses: dict[str, str | None] = field(default_factory=dict)
+
+
+@dataclass
+class Selection:
+    """What goes with a cell.
+
+    Attributes
+    ----------
+    sent
+        The variables to send, and why again; None for those that the session has not.
+    kept
+        Those that stay as the session has them.
+    entries
+        What each of both has now.
+    compared
+        How many seconds it took to find that out, by variables.
+    """
+
+    sent: dict[str, str | None] = field(default_factory=dict)
+    kept: list[str] = field(default_factory=list)
+    entries: dict[str, _Entry] = field(default_factory=dict)
+    compared: dict[str, float] = field(default_factory=dict)
+
+    def slow(self) -> list[str]:
+        """Return the variables with which comparing took long, if it did; the slowest first."""
+        if sum(self.compared.values()) < _LONG:
+            return []
+        found = sorted(self.compared, key=lambda name: -self.compared[name])
+        return [name for name in found if self.compared[name] > _LONG / 10]
+
+
+class Ledger:
+    """What this kernel knows of one session.
+
+    Attributes
+    ----------
+    has
+        The names that the session has, or will have when its waiting cells have run; with the
+        token of what was sent last under each.
+    lost
+        Names that it had before its ranks were last started anew.
+    deleted
+        Arrays of it whose buffers are gone.
+    elsewhere
+        Names that not all ranks have which run the cell, with the ranks that do.
+    apart
+        Names that some ranks bound last while others keep an earlier value, with these ranks.
+    there
+        Modules that nothing has to be sent for.
+    """
+
+    def __init__(self) -> None:
+        self.has: dict[str, str | None] = {}
+        self.lost: frozenset[str] = frozenset()
+        self.deleted: frozenset[str] = frozenset()
+        self.elsewhere: dict[str, Sequence[int]] = {}
+        self.apart: dict[str, Sequence[int]] = {}
+        self.there: set[str] = set()
+        self._modules: set[str] = set()
+        self._entries: dict[str, _Entry] = {}
+        self._assigned: dict[str, int] = {}  # name → the last kernel cell that assigns it
+        self._touched: dict[str, int] = {}  # name → cells there were when it was sent
+        self._seen = self._restarts = 0
+
+    def look(
+        self,
+        variables: Mapping[str, Variable],
+        binds: Iterable[tuple[Iterable[str], Sequence[int] | None]] = (),
+        tokens: Mapping[str, str] | None = None,
+        ranks: Sequence[int] | None = None,
+    ) -> None:
+        """Take note of what the session has.
+
+        Parameters
+        ----------
+        variables
+            As of its last cell.
+        binds, tokens
+            What cells that have not ended may assign, each on these ranks, and what they bring.
+        ranks
+            The ranks that run the cell; None for all.
+        """
+        held = {name: one["ranks"] for name, one in variables.items() if "ranks" in one}
+        self.elsewhere = {name: on for name, on in held.items() if not _covers(on, ranks)}
+        last = {name: one["bound_on"] for name, one in variables.items() if "bound_on" in one}
+        self.apart = {name: on for name, on in last.items() if not _covers(on, ranks)}
+        self.has = {n: one["token"] for n, one in variables.items() if n not in self.elsewhere}
+        self.deleted = frozenset(name for name, one in variables.items() if one["deleted"])
+        self._modules = {name for name, one in variables.items() if one["kind"] == "module"}
+        for names, on in binds:
+            new = [name for name in names if name not in self.has]
+            if on is None or _covers(on, ranks):
+                self.has.update(dict.fromkeys(new))
+            else:
+                self.elsewhere.update(dict.fromkeys(new, on))
+        self.has.update(tokens or {})
+        for name in [name for name in self.has if name.startswith(_OF_CALL)]:
+            del self.has[name]  # it is gone when its call has ended
+        self.elsewhere = {n: on for n, on in self.elsewhere.items() if n not in self.has}
+
+    def note_restarts(self, number: int, lost: Iterable[str]) -> None:
+        """Take note of how often the ranks were started anew, and what was lost the last time."""
+        self.lost = frozenset(lost)
+        if number != self._restarts:
+            self._restarts = number
+            self.there.clear()
+            for entry in self._entries.values():
+                entry.token = None  # what has the name now did not come from here
+
+    def select(self, wanted: Sequence[str], values: Namespace, reach: Reach) -> Selection:
+        """Decide which variables go with a cell.
+
+        Parameters
+        ----------
+        wanted
+            Variables of the notebook that the cell reads, or that what it calls reads.
+        values
+            The notebook's variables.
+        reach
+            Gives the globals that a variable reads when it is called.
+        """
+        self._note_assignments(values)
+        found = Selection()
+        for name in wanted:
+            began = time.thread_time()
+            entry = self._entry(name, values)
+            found.compared[name] = time.thread_time() - began
+            why = self._why(name, values[name], entry)
+            found.entries[name] = entry
+            if why is None:
+                found.kept.append(name)
+            else:
+                found.sent[name] = why or None
+        for name in [name for name in wanted if _is_code(values[name])]:
+            uses = self._uses(name, values, reach, found)
+            found.entries[name].uses = uses
+            before = self._entries.get(name)
+            if name in found.kept and before is not None and before.uses != uses:
+                found.kept.remove(name)
+                found.sent[name] = say.USES_CHANGED()
+        return found
+
+    def shown_as_kept(self, names: Iterable[str], sent: Container[str]) -> list[str]:
+        """Return which of the names that a cell reads stay as the session has them."""
+        return [n for n in names if n in self.has and n not in sent and n not in self._modules]
+
+    def sent(self, selection: Selection, names: Iterable[str], binds: Iterable[str]) -> None:
+        """Take note that a cell went off.
+
+        Parameters
+        ----------
+        selection
+            What was to go with it.
+        names
+            What did.
+        binds
+            What the cell may assign.
+        """
+        for name in names:
+            self._entries[name] = selection.entries[name]
+        self._touched.update(dict.fromkeys((*names, *binds), self._seen))
+
+    def brought_back(self, names: Iterable[str], values: Namespace) -> None:
+        """Take note that the notebook has variables as the session has them."""
+        for name in names:
+            entry = self._entry(name, values)
+            entry.token = None
+            self._entries[name] = entry
+            self._touched[name] = self._seen
+
+    # -- one variable ------------------------------------------------------------------------
+
+    def _entry(self, name: str, values: Namespace) -> _Entry:
+        """Describe the value that a variable has now."""
+        content = fingerprint(values[name], values)
+        return _Entry(content, content)
+
+    def _why(self, name: str, value: Any, now: _Entry) -> str | None:
+        """Return why a variable is sent, empty where the session lacks it; None if it is not."""
+        if name not in self.has:
+            return ""
+        before, theirs = self._entries.get(name), self.has[name]
+        again = self._assigned.get(name, 0) > self._touched.get(name, 0)
+        if before is None:
+            return say.ASSIGNED_AGAIN() if again else None
+        if before.content != now.content:
+            return say.CHANGED()
+        if before.token not in (None, theirs):
+            return say.CHANGED()  # another notebook's, or ours did not arrive
+        if again and not _is_code(value):
+            return say.ASSIGNED_AGAIN()
+        return None
+
+    def _uses(
+        self, name: str, values: Namespace, reach: Reach, found: Selection
+    ) -> dict[str, str | None]:
+        """Return what code uses of the notebook, directly or not, with what stands for that."""
+        uses: dict[str, str | None] = {}
+        queue = list(reach(name))
+        while queue:
+            one = queue.pop()
+            if one in uses or one not in values:
+                continue
+            if one in found.sent:
+                uses[one] = found.entries[one].content
+            else:
+                entry = self._entries.get(one)
+                uses[one] = entry.content if entry is not None else None
+            queue += reach(one)
+        return uses
+
+    # -- the notebook's cells ----------------------------------------------------------------
+
+    def _note_assignments(self, values: Namespace) -> None:
+        """Look through the cells that the kernel has run since the last time."""
+        cells = values.get("In")
+        if not isinstance(cells, list):
+            return
+        for number in range(self._seen, len(cells)):
+            for name in _assigned(str(cells[number])):
+                self._assigned[name] = number + 1
+        self._seen = len(cells)
+
+
+def _covers(held: Sequence[int], ranks: Sequence[int] | None) -> bool:
+    """Return whether all ranks that run a cell are among these."""
+    return ranks is not None and set(ranks) <= set(held)
+
+
+def _assigned(source: str) -> set[str]:
+    """Return the names that a cell of the kernel assigns, below a magic such as %%time, too."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return set()
+    found = assigned_names(tree)
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(
+                func=ast.Attribute(attr="run_cell_magic"),
+                args=[ast.Constant(value=str(magic)), _, ast.Constant(value=str(body))],
+            ) if magic not in _MAGICS:
+                found |= _assigned(body)
+            case ast.Call(
+                func=ast.Attribute(attr="run_line_magic"),
+                args=[ast.Constant(value="time" | "timeit"), ast.Constant(value=str(body))],
+            ):
+                found |= _assigned(body)
+    return found
+
+
+def _is_code(value: Any) -> bool:
+    """Return whether a value is code, or code in a wrapper such as `jit` makes."""
+    if kind_of(value) in ("function", "class"):
+        return True
+    return callable(value) and "__wrapped__" in getattr(value, "__dict__", {})
+
+
+_arrays: dict[int, tuple[weakref.ref[Any], str]] = {}
+
+
+def _array_token(value: Any) -> str | None:
+    """Return what stands for a jax array, which can't change; None for what is none."""
+    jax = sys.modules.get("jax")
+    if jax is None or not isinstance(value, jax.Array):
+        return None
+    key = id(value)
+    known = _arrays.get(key)
+    if known is None or known[0]() is not value:
+        reference = weakref.ref(value, lambda _: _arrays.pop(key, None))
+        known = _arrays[key] = (reference, uuid.uuid4().hex)
+    return known[1]
+
+
+# -- contents ------------------------------------------------------------------------------
+
+
+def fingerprint(value: Any, values: Namespace) -> str:
+    """Return what stands for the content of a value: equal for equal contents.
+
+    Of functions of the notebook it is the code, the defaults and the closure, without the names and
+    places of cells; what they use of its globals is not in it. Arrays of jax, which can't change,
+    count by identity. A value that can't be pickled has none: it is always another.
+    """
+    digest = hashlib.sha256()
+    pickler = _Hasher(cast(IO[bytes], _Digest(digest)), value, values)
+    try:
+        pickler.dump(value)
+    except Exception:
+        return uuid.uuid4().hex
+    for buffer in pickler.buffers:
+        digest.update(buffer)
+    # What goes by reference is as the files of its module say.
+    for name, data in sorted(collect(filter(_is_own_module, pickler.modules)).items()):
+        digest.update(name.encode() + hashlib.sha256(data).digest())
+    return digest.hexdigest()
+
+
+class _Digest:
+    """Takes a stream into a hash."""
+
+    def __init__(self, digest: Any) -> None:
+        self._digest = digest
+
+    def write(self, data: Any) -> int:
+        self._digest.update(data)
+        return len(data)
+
+
+class _Hasher(Pickler):
+    """Pickles what makes up the content of a value, and nothing that changes with each run."""
+
+    def __init__(self, file: IO[bytes], root: Any, values: Namespace) -> None:
+        super().__init__(file, main_globals=values)
+        self._root = root
+        self._functions: set[int] = set()
+
+    def reducer_override(self, obj: Any) -> Any:
+        if (token := _array_token(obj)) is not None:
+            return str, (token,)
+        if type(obj) is CodeType:
+            return tuple, (_code_parts(obj),)
+        if isinstance(obj, type) and obj is not self._root and obj.__module__ == "__main__":
+            return str, (obj.__qualname__,)
+        if type(obj) is FunctionType and obj.__module__ == "__main__":
+            return self._reduce_function(obj)
+        return super().reducer_override(obj)
+
+    def _reduce_function(self, function: FunctionType) -> Any:
+        if id(function) in self._functions:  # it is in its own closure
+            return str, (function.__qualname__,)
+        self._functions.add(id(function))
+        cells = [_content_of(cell) for cell in function.__closure__ or ()]
+        attributes = {k: v for k, v in vars(function).items() if k != "__wrapped__"}
+        parts = (
+            function.__code__,
+            function.__defaults__,
+            function.__kwdefaults__,
+            cells,
+            attributes,
+            vars(function).get("__wrapped__"),
+        )
+        return tuple, (list(parts),)
+
+
+def _content_of(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not bound yet
+        return None
+
+
+def _code_parts(code: CodeType) -> list[Any]:
+    """Return what of code makes a difference when it runs; not where it was written."""
+    return [
+        code.co_code,
+        list(code.co_consts),
+        code.co_names,
+        code.co_varnames,
+        code.co_freevars,
+        code.co_cellvars,
+        code.co_flags,
+        code.co_argcount,
+        code.co_kwonlyargcount,
+        code.co_posonlyargcount,
+        code.co_qualname,
+    ]
+
+
+def _is_own_module(name: str) -> bool:
+    module = sys.modules.get(name)
+    return isinstance(module, ModuleType) and is_own(module)

@@ -1,0 +1,55 @@
+"""What is said of sessions and their cells, whoever has the ranks."""
+
+from __future__ import annotations
+
+from jupyter_jax_trainer.messages import Message, identify
+
+SESSION_ENDED = Message(
+    "Session {session} has ended: {reason}.",
+    "Run the cell again: it starts a new session of that name.",
+)
+SESSION_REFUSED = Message("Session {session} does not take this: {reason}.")
+SESSION_ENDS = Message("it is about to end")
+SESSION_IS_OVER = Message("session {session} has ended")
+PODS_OF_SESSION = Message(
+    "{job} runs in the pods of session {session}.", "Name the session: `{session}`."
+)
+NO_CELL = Message("this is no cell of it")
+RANKS_START = Message("its ranks are about to start")
+RANKS_STARTING = Message("its ranks start")
+IDLE = Message("idle for {time}")
+ENDS_SOON = Message(
+    "idle: the session ends in {time}", "A cell, or `%jaxtrain prolong {session}`, keeps it."
+)
+PROLONGED = Message("prolonged: it may be idle for another {time}")
+PROLONGED_FOR_EVER = Message("prolonged: it may be idle for ever")
+NOT_IDLE = Message("it is not idle; the limit counts from the end of its last cell")
+BEHIND_CELLS = Message("waiting behind {names}")
+WAITS_FOR_SESSION = Message("waiting for session {session}: {why}")
+CELL_TAKEN_BACK = Message("not run, because {cell} before it was taken back")
+CELL_BEFORE_FAILED = Message("not run, because {cell} before it did not succeed")
+RANKS_RESTARTED = Message("not run, because the ranks of session {session} were started anew")
+RANKS_LEFT = Message("not run, because session {session} lost its ranks: {why}")
+RESTART_ASKED = Message("a restart was asked for")
+RESTARTED = Message("ranks started anew: {reason}")
+OUT_OF_STEP = Message(
+    "the ranks were out of step after the cell: something that it started runs on some of them only"
+)
+WAITS_IN_VAIN = Message(
+    "no progress: {where}; if that lasts {time}, all ranks are started anew, "
+    "without the session's variables"
+)
+WAITED_IN_VAIN = Message("no progress for {time}: {where}")
+LOST = Message("The ranks of the session were started anew, without its variables: {names}.")
+SAVED_BEFORE_END = Message("saved before its pods end: {names}")
+BEGINS_AS_SAVED = Message("The session goes on with {names} as saved at {time}.")
+DID_NOT_COME_BACK = Message("Lost are {names}.")
+LAST_SAVE = Message("`%jaxtrain restore {session}` brings back {names} as saved at {time}.")
+CANCELLED_WITH_RANKS = Message(
+    "cancelled by the user; the ranks did not stop alike and were started anew"
+)
+CANCELLED_AND_LOST = Message(
+    "cancelled by the user; the ranks did not stop alike and were started anew, without {names}"
+)
+
+identify(globals())

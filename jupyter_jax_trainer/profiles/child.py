@@ -1,0 +1,51 @@
+"""The process in which profiles are read: what a pod has written can't take more than that.
+
+It is started with folders of ranks, as ``RANK=FOLDER``, and writes a line of JSON for each.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+from pathlib import Path
+
+from jupyter_jax_trainer.profiles import memory, traces
+from jupyter_jax_trainer.profiles.summary import RankSummary, missing
+from jupyter_jax_trainer.worker.profiling import MEMORY, TRACE
+
+MEMORY_LIMIT = 8 << 30  # bytes
+CPU_LIMIT = 300  # seconds
+_OF_MEMORY = 64 << 20  # bytes of a file
+
+
+def main() -> None:
+    """Read what the command line names."""
+    for kind, most in (
+        (resource.RLIMIT_DATA, MEMORY_LIMIT),
+        (resource.RLIMIT_CPU, CPU_LIMIT),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        _, hard = resource.getrlimit(kind)
+        lowered = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(kind, (lowered, lowered))
+    for word in sys.argv[1:]:
+        rank, _, folder = word.partition("=")
+        print(json.dumps(_read(int(rank), Path(folder))), flush=True)
+
+
+def _read(rank: int, folder: Path) -> RankSummary:
+    try:
+        found = traces.read(rank, folder / TRACE)
+    except Exception as error:  # of whatever was made of it
+        found = missing(rank, f"{type(error).__name__}: {error}"[:300])
+    try:
+        with (folder / MEMORY).open("rb") as file:
+            found["allocations"] = memory.read(file.read(_OF_MEMORY))
+    except (OSError, ValueError, RecursionError):
+        pass  # it is not there, or none
+    return found
+
+
+if __name__ == "__main__":
+    main()

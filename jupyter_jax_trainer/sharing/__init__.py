@@ -1,0 +1,1 @@
+"""A job for other people: a page that shows it, and a folder that runs it again."""

@@ -1,0 +1,343 @@
+"""The arrays of a session on disk: what ranks hold together by orbax, what each has by itself.
+
+Only arrays, and trees of arrays and numbers, are saved. Beside them stands how they were spread
+over devices, which are found again by their numbers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import importlib
+import io
+import json
+import os
+import pickle
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import cloudpickle
+
+from jupyter_jax_trainer.datatypes import Namespace
+from jupyter_jax_trainer.messages import worker as say
+from jupyter_jax_trainer.worker.exceptions import WorkerError
+from jupyter_jax_trainer.worker.records import Saved
+from jupyter_jax_trainer.worker.reporting import CHECKPOINTS_VARIABLE, checkpoint_dir
+from jupyter_jax_trainer.worker.serialization.describe import kind_of
+
+_FOLDER = "session"
+_ARRAYS = "arrays"
+_NOTE = "saved.json"
+_KEPT = 2  # the last one is not known to everybody before the cell has ended
+
+last: Saved | None = None  # what this process has saved last
+
+
+class SaveError(WorkerError):
+    """The variables can't be saved, or can't be restored."""
+
+
+@dataclass
+class _Leaf:
+    """An array as it is written: `value` is None for one that orbax has."""
+
+    value: Any
+    shape: tuple[int, ...] = ()
+    dtype: Any = None
+    sharding: Any = None
+    random_key: str | None = None  # the generator of one that holds keys
+
+
+@dataclass
+class _Tree:
+    """A variable: itself with numbers in place of its arrays, and those."""
+
+    skeleton: Any
+    leaves: list[_Leaf]
+
+
+def save(namespace: Namespace) -> list[str]:
+    """Save the variables of a session that are arrays; all ranks have to call it.
+
+    Returns
+    -------
+    list of str
+        Their names.
+
+    Raises
+    ------
+    SaveError
+        Ranks hold different ones, or none, or orbax is missing.
+    """
+    global last
+    together: dict[str, Any] = {}
+    trees: dict[str, _Tree] = {}
+    left_out, total = [], 0
+    for name, value in sorted(namespace.items()):
+        if name.startswith("__") or kind_of(value) not in ("array", "value"):
+            continue
+        if (found := _tree(name, value, together)) is None:
+            left_out.append(name)
+        else:
+            trees[name] = found
+            total += _size(value)
+    outline = repr([(k, a.shape, str(a.dtype), str(a.sharding)) for k, a in together.items()])
+    if len(set(_told(_digest(outline.encode())))) > 1:
+        raise SaveError(say.RANKS_HOLD_DIFFERENT())
+    if b"1" not in _told(b"1" if trees else b"0"):
+        raise SaveError(say.NOTHING_TO_SAVE())  # what was saved before stays the last
+    orbax = _orbax() if together else None
+    now = time.time()
+    stamp = _told(f"{time.time_ns():020}".encode())[0].decode()
+    folder = checkpoint_dir() / _FOLDER / stamp
+    folder.mkdir(parents=True, exist_ok=True)
+    written = _pickled(trees)
+    part = folder / f"{_own()}.part"
+    part.write_bytes(written)
+    part.rename(folder / _own())
+    if orbax is not None:
+        with orbax.StandardCheckpointer() as checkpointer:
+            checkpointer.save(folder / _ARRAYS, together)
+    digests = _told(_digest(written))
+    last = {
+        "time": now,
+        "folder": f"{_FOLDER}/{stamp}",
+        "digest": _digest(b"".join(digests)).hex(),
+        "nodes": len(digests),
+        "names": sorted(trees),
+        "left_out": left_out,
+        "size": total,
+    }
+    _forget_older(folder)
+    return sorted(trees)
+
+
+def restore(namespace: Namespace, folder: str, digest: str, job: str | None = None) -> list[str]:
+    """Bring saved variables back; all ranks have to call it.
+
+    Parameters
+    ----------
+    folder, digest
+        What `save` has noted.
+    job
+        The job whose ranks have saved them, if it is not this one.
+
+    Returns
+    -------
+    list of str
+        Their names.
+
+    Raises
+    ------
+    SaveError
+        What was saved is gone or was changed, or orbax is missing.
+    """
+    written, place = b"", None
+    with contextlib.suppress(OSError):
+        place = checkpoint_dir(job) / folder
+        written = (place / _own()).read_bytes()
+    # What is unpickled has to be what was written: others may write to a volume, too.
+    if _digest(b"".join(_told(_digest(written)))).hex() != digest or place is None:
+        raise SaveError(say.SAVE_IS_GONE(folder=folder))
+    trees: dict[str, _Tree] = pickle.loads(written)
+    together = _restored_together(trees, place)
+    for name, tree in trees.items():
+        namespace[name] = _value(name, tree, together)
+    return sorted(trees)
+
+
+def keeps() -> bool:
+    """Return whether what is saved outlives this process's pod."""
+    return bool(os.environ.get(CHECKPOINTS_VARIABLE))
+
+
+def note(saved: Saved, sign: Callable[[bytes], bytes]) -> None:
+    """Leave word of a save for the pods that come after this one.
+
+    Parameters
+    ----------
+    saved
+        What `save` has noted.
+    sign
+        Shows that one knows the job's key.
+    """
+    text = json.dumps(saved)
+    path = checkpoint_dir() / saved["folder"] / _NOTE
+    path.write_text(json.dumps({"saved": text, "mac": _mac(text, sign)}))
+
+
+def noted(sign: Callable[[bytes], bytes]) -> Saved | None:
+    """Return what pods of this job have saved last; None where nothing was.
+
+    Others may write to a volume, too: what they leave there is passed over.
+    """
+    for path in sorted((checkpoint_dir() / _FOLDER).glob(f"*/{_NOTE}"), reverse=True):
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+            found = json.loads(path.read_text())
+            if hmac.compare_digest(_mac(found["saved"], sign), found["mac"]):
+                return cast(Saved, json.loads(found["saved"]))
+    return None
+
+
+def _mac(text: str, sign: Callable[[bytes], bytes]) -> str:
+    return sign(b"saved " + text.encode()).decode()
+
+
+def _restored_together(trees: dict[str, _Tree], place: Path) -> dict[str, Any]:
+    import jax
+
+    wanted = {
+        f"{name}.{number}": jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=leaf.sharding)
+        for name, tree in trees.items()
+        for number, leaf in enumerate(tree.leaves)
+        if leaf.value is None
+    }
+    if not wanted:
+        return {}
+    with _orbax().StandardCheckpointer() as checkpointer:
+        found: dict[str, Any] = checkpointer.restore(place / _ARRAYS, wanted)
+    return found
+
+
+def _tree(name: str, value: Any, together: dict[str, Any]) -> _Tree | None:
+    """Take a variable apart, and add its arrays that ranks hold together; None for others."""
+    from jax import tree_util
+
+    try:
+        found, structure = tree_util.tree_flatten(value)
+        if not any(map(_is_array, found)) or not all(map(_is_kept, found)):
+            return None
+        skeleton = tree_util.tree_unflatten(structure, range(len(found)))
+        _pickled(skeleton)
+    except Exception:  # a class of the user's may raise whatever it likes
+        return None
+    leaves = []
+    for number, leaf in enumerate(found):
+        one, array = _leaf(leaf)
+        if one.value is None:
+            together[f"{name}.{number}"] = array
+        leaves.append(one)
+    return _Tree(skeleton, leaves)
+
+
+def _is_array(leaf: Any) -> bool:
+    import jax
+    import numpy as np
+
+    return isinstance(leaf, (jax.Array, np.ndarray))
+
+
+def _is_kept(leaf: Any) -> bool:
+    import numpy as np
+
+    if isinstance(leaf, (bool, int, float, complex, np.number, np.bool_)):
+        return True
+    if not _is_array(leaf) or leaf.dtype == object:
+        return False
+    return not (hasattr(leaf, "is_deleted") and leaf.is_deleted())
+
+
+def _leaf(value: Any) -> tuple[_Leaf, Any]:
+    import jax
+    import numpy as np
+
+    if not isinstance(value, jax.Array):
+        return _Leaf(value), value
+    generator = None
+    if jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key):
+        generator, value = str(jax.random.key_impl(value)), jax.random.key_data(value)
+    own = value.is_fully_addressable
+    array = np.asarray(value) if own else None
+    return _Leaf(array, value.shape, value.dtype, value.sharding, generator), value
+
+
+def _value(name: str, tree: _Tree, together: dict[str, Any]) -> Any:
+    import jax
+
+    values = []
+    for number, leaf in enumerate(tree.leaves):
+        value = leaf.value if leaf.value is not None else together[f"{name}.{number}"]
+        if leaf.value is not None and leaf.sharding is not None:
+            value = jax.device_put(value, leaf.sharding)
+        if leaf.random_key is not None:
+            value = jax.random.wrap_key_data(value, impl=leaf.random_key)
+        values.append(value)
+    structure = jax.tree_util.tree_structure(tree.skeleton)
+    return jax.tree_util.tree_unflatten(structure, values)
+
+
+def _size(value: Any) -> int:
+    from jax import tree_util
+
+    return sum(int(getattr(leaf, "nbytes", 0)) for leaf in tree_util.tree_leaves(value))
+
+
+class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+    """Pickles devices by their numbers, and nothing that stands in the notebook.
+
+    A copy of a class would not be the class that later cells bring along.
+    """
+
+    def reducer_override(self, obj: Any) -> Any:
+        import jax
+
+        if kind_of(obj) in ("class", "function") and obj.__module__ == "__main__":
+            raise pickle.PicklingError(obj.__qualname__)
+        if isinstance(obj, jax.Device):
+            return _device, (obj.id,)
+        return super().reducer_override(obj)
+
+
+def _device(number: int) -> Any:
+    import jax
+
+    return next(device for device in jax.devices() if device.id == number)
+
+
+def _pickled(value: Any) -> bytes:
+    file = io.BytesIO()
+    _Pickler(file, protocol=5).dump(value)
+    return file.getvalue()
+
+
+def _told(data: bytes) -> list[bytes]:
+    """Return what all ranks say, each as many bytes."""
+    import jax
+    import numpy as np
+    from jax.experimental import multihost_utils
+
+    if jax.process_count() == 1:
+        return [data]
+    found = multihost_utils.process_allgather(np.frombuffer(data, np.uint8))
+    return [row.tobytes() for row in np.asarray(found)]
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.sha256(data).digest()
+
+
+def _own() -> str:
+    import jax
+
+    return f"rank-{jax.process_index()}"
+
+
+def _orbax() -> Any:
+    try:
+        return importlib.import_module("orbax.checkpoint")
+    except ImportError:
+        raise SaveError(say.NO_ORBAX()) from None
+
+
+def _forget_older(folder: Path) -> None:
+    """Delete saves before the last ones."""
+    import jax
+
+    if jax.process_index() == 0:
+        for one in sorted(folder.parent.iterdir())[:-_KEPT]:
+            shutil.rmtree(one, ignore_errors=True)

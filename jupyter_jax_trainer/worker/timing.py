@@ -1,0 +1,163 @@
+"""Where a rank's time goes, by looks at its main thread: to compile, to step, to save, or else."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections import deque
+from types import CodeType, FrameType
+
+from jupyter_jax_trainer.worker import timeouts
+from jupyter_jax_trainer.worker.channel import Channel
+from jupyter_jax_trainer.worker.records import KINDS, Pace, Spent
+from jupyter_jax_trainer.worker.standstill import Spots
+
+_LOOKS = 0.05  # seconds between them
+_TELLS = 5.0  # seconds between messages
+_DEEP = 200  # frames that are looked at
+_KNOWN = 4096  # pieces of code that are remembered
+_COMPILING = frozenset(
+    (
+        "trace_to_jaxpr",
+        "trace_to_jaxpr_dynamic",
+        "trace_to_jaxpr_nounits",
+        "lower_jaxpr_to_module",
+        "compile_or_get_cached",
+    )
+)
+_JAX = os.path.join("", "jax", "_src", "")
+# Where code that writes checkpoints is, by parts of paths, and the functions of numpy that do.
+_SAVERS = ("/orbax/", "/flax/training/checkpoints", "/safetensors/", "/equinox/_serialisation")
+_SAVES = ("/numpy/lib/", ("save", "savez", "savez_compressed", "_savez"))
+_OWN_SAVER = "worker/saving.py"
+
+
+def _kind_in(file: str, name: str) -> str | None:
+    """Return what is done in a function of a file, if that is known by where it stands."""
+    if _JAX in file and name in _COMPILING:
+        return "compiling"
+    if file.endswith(_OWN_SAVER) or any(part in file for part in _SAVERS):
+        return "checkpoints"
+    if name in _SAVES[1] and _SAVES[0] in file:
+        return "checkpoints"
+    return "importing" if file.startswith("<frozen importlib") else None
+
+
+class Timing:
+    """Sums up what the main thread does while a cell runs, and at what pace it goes.
+
+    Twenty times a second it looks where the main thread is, which costs some microseconds. The time
+    until the next look is taken to be spent there.
+
+    Parameters
+    ----------
+    channel
+        Where it is told, every five seconds.
+    """
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._main = threading.main_thread().ident or 0
+        self._lock = threading.Lock()
+        self._spots = Spots()
+        self._codes: dict[int, tuple[CodeType, str | None]] = {}
+        self._runs = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._window = timeouts.PACE.seconds
+        self._reset()
+
+    def _reset(self) -> None:
+        self._spent: Spent = dict.fromkeys(KINDS, 0.0)
+        self._steps = 0
+        self._marks: deque[tuple[float, int, float]] = deque()
+
+    def begin(self) -> None:
+        """Begin to count from zero: a cell begins."""
+        with self._lock:
+            self._reset()
+            self._last = self._told = time.monotonic()
+            self._mark(self._last)
+        self._runs.set()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="jaxtrain-timing", daemon=True)
+            self._thread.start()
+
+    def end(self) -> None:
+        """Tell what was counted last; the cell is over."""
+        if self._runs.is_set():
+            self._runs.clear()
+            self._tell()
+
+    def step(self, *_report: object) -> None:
+        """Take note of a report: it ends a step."""
+        with self._lock:
+            if not self._steps:  # what was before the first one says nothing of the next ones
+                self._marks.clear()
+                self._mark(time.monotonic())
+            self._steps += 1
+
+    def _run(self) -> None:
+        while True:
+            self._runs.wait()
+            time.sleep(_LOOKS)
+            frame = sys._current_frames().get(self._main)
+            kind = "host" if frame is None else self._kind(frame)
+            now = time.monotonic()
+            with self._lock:
+                self._spent[kind] += now - self._last
+                self._last = now
+            del frame
+            if now - self._told >= min(_TELLS, self._window / 2) and self._runs.is_set():
+                self._tell()
+
+    def _kind(self, frame: FrameType) -> str:
+        """Return what is done there: see `records.KINDS`."""
+        innermost, found = frame, "host"
+        walked: FrameType | None = frame
+        for _ in range(_DEEP):
+            if walked is None:
+                break
+            kind = self._kind_of(walked.f_code)
+            if kind == "compiling":
+                return kind
+            if kind is not None and found != "checkpoints":
+                found = kind
+            walked = walked.f_back
+        return "steps" if found == "host" and self._spots.is_in_jax(innermost) else found
+
+    def _kind_of(self, code: CodeType) -> str | None:
+        """Return what is done in a piece of code and below, if that is known by where it stands."""
+        # By the id: to hash the code itself would take long.
+        known = self._codes.get(id(code))
+        if known is None:
+            if len(self._codes) >= _KNOWN:
+                self._codes.clear()
+            known = self._codes[id(code)] = code, _kind_in(code.co_filename, code.co_name)
+        return known[1]
+
+    def _mark(self, now: float) -> None:
+        """Remember how much of the time was spent outside of jax up to here."""
+        self._marks.append((now, self._steps, self._spent["host"]))
+        while len(self._marks) > 2 and now - self._marks[1][0] >= self._window:
+            self._marks.popleft()
+
+    def _pace(self, now: float) -> Pace | None:
+        """Return how the last steps went; None where there is no long enough time of them."""
+        self._mark(now)
+        (first, steps, host), (last, more, most) = self._marks[0], self._marks[-1]
+        if last - first < self._window:
+            return None
+        return {
+            "steps": more - steps,
+            "seconds": round(last - first, 3),
+            "host": round(most - host, 3),
+        }
+
+    def _tell(self) -> None:
+        with self._lock:
+            self._told = time.monotonic()
+            spent = {kind: round(seconds, 2) for kind, seconds in self._spent.items()}
+            pace = self._pace(self._told)
+        self._channel.send("spent", spent=spent, pace=pace)

@@ -1,0 +1,119 @@
+import { duration, sanitize } from '../base/format';
+import type { Host } from '../base/host';
+import type { LateRank, Spending } from '../base/protocol';
+import type { Translator } from '../base/translator';
+import { Section } from './section';
+import { sharesOf } from './timeline';
+
+function partLabel(name: string, trans: Translator): string {
+  const known: Partial<Record<string, string>> = {
+    waiting: trans.__('waiting'),
+    starting: trans.__('starting'),
+    importing: trans.__('importing'),
+    compiling: trans.__('compiling'),
+    host: trans.__('data and other Python'),
+    steps: trans.__('steps'),
+    checkpoints: trans.__('checkpoints'),
+    other: trans.__('other')
+  };
+  return known[name] ?? sanitize(name);
+}
+
+/** Write a span of time, in milliseconds where it is short. */
+function span(seconds: number, trans: Translator): string {
+  return seconds < 1 ? trans.__('%1 ms', Math.round(1000 * seconds)) : duration(seconds, trans);
+}
+
+interface SpendingProps {
+  spending: Spending | null;
+  host: Host;
+}
+
+/** Where the time of a job goes: a bar of its parts, what took long to compile, and who is late. */
+export function SpendingPart({ spending, host }: SpendingProps) {
+  const { trans } = host;
+  return (
+    <Section
+      name="spending"
+      title={trans.__('Time')}
+      host={host}
+      note={spending ? trans.__('goodput %1 %', Math.round(100 * spending.goodput)) : ''}
+      open={false}
+    >
+      {spending ? (
+        <Spent spending={spending} trans={trans} />
+      ) : (
+        <p class="jaxtrain-quiet">{trans.__('The ranks have not said yet where it goes.')}</p>
+      )}
+    </Section>
+  );
+}
+
+function Spent({ spending, trans }: { spending: Spending; trans: Translator }) {
+  const parts = Object.entries(spending.parts);
+  const shares = sharesOf(parts.map(([, seconds]) => seconds));
+  return (
+    <>
+      <div class="jaxtrain-shares" aria-hidden="true">
+        {parts.map(([name, seconds], index) => {
+          const [from, to] = shares[index] ?? [0, 100];
+          return (
+            <div
+              key={name}
+              data-part={name}
+              title={`${partLabel(name, trans)} · ${span(seconds, trans)}`}
+              style={{ clipPath: `inset(0 ${(100 - to).toFixed(2)}% 0 ${from.toFixed(2)}%)` }}
+            />
+          );
+        })}
+      </div>
+      <ul class="jaxtrain-parts" aria-label={trans.__('Where the time goes')}>
+        {parts.map(([name, seconds]) => (
+          <li key={name} data-part={name}>
+            <span class="jaxtrain-dot" aria-hidden="true" />
+            {partLabel(name, trans)} {span(seconds, trans)}
+          </li>
+        ))}
+      </ul>
+      {spending.functions.length > 0 && (
+        <p class="jaxtrain-quiet">
+          {trans.__('Compiled:')}{' '}
+          {spending.functions
+            .map(({ name, seconds }) => `${sanitize(name)} ${span(seconds, trans)}`)
+            .join(', ')}
+        </p>
+      )}
+      {spending.late.length > 0 && <LateTable late={spending.late} trans={trans} />}
+    </>
+  );
+}
+
+const MOST = 16; // ranks; those that come last
+
+function LateTable({ late, trans }: { late: readonly LateRank[]; trans: Translator }) {
+  const shown = [...late].sort((a, b) => b.late - a.late).slice(0, MOST);
+  return (
+    <div class="jaxtrain-scroll">
+      <table class="jaxtrain-ranks jaxtrain-late">
+        <thead>
+          <tr>
+            <th scope="col">{trans.__('Rank')}</th>
+            <th scope="col">{trans.__('Step')}</th>
+            <th scope="col">{trans.__('Outside jax')}</th>
+            <th scope="col">{trans.__('Late')}</th>
+          </tr>
+        </thead>
+        <tbody>
+          {shown.map(({ rank, step, host, late: by }) => (
+            <tr key={rank}>
+              <th scope="row">{rank}</th>
+              <td>{span(step, trans)}</td>
+              <td>{span(host, trans)}</td>
+              <td>{span(by, trans)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}

@@ -1,0 +1,51 @@
+import { describe, expect, it } from 'vitest';
+
+import { all, button, doing, find, show, texts, useJob } from '../fakes/jobview';
+
+useJob(() => ({}));
+
+const spending = {
+  parts: { waiting: 5, compiling: 20, steps: 75 },
+  goodput: 0.75,
+  late: [
+    { rank: 0, step: 0.5, host: 0.01, late: 0 },
+    { rank: 3, step: 0.5, host: 0.21, late: 0.2 }
+  ],
+  functions: [{ name: 'step<b>', count: 2, seconds: 18 }]
+};
+
+describe('where the time of a job goes', () => {
+  it('is a bar of parts, a list and the functions that took long to compile', () => {
+    show({ spending });
+    doing(() => button('▸ Time').click());
+    expect(find('[data-section=spending]').textContent).toContain('goodput 75 %');
+    expect(all('.jaxtrain-shares > div').map(({ style }) => style.clipPath)).toEqual([
+      'inset(0 95.00% 0 0.00%)',
+      'inset(0 75.00% 0 5.00%)',
+      'inset(0 0.00% 0 25.00%)'
+    ]);
+    expect(texts('.jaxtrain-parts li')).toEqual([
+      'waiting 5 s',
+      'compiling 20 s',
+      'steps 1 m 15 s'
+    ]);
+    expect(find('[data-section=spending] p').textContent).toContain('step<b> 18 s');
+    expect(texts('.jaxtrain-late tbody :is(th, td)')).toEqual([
+      '3',
+      '500 ms',
+      '210 ms',
+      '200 ms',
+      '0',
+      '500 ms',
+      '10 ms',
+      '0 ms'
+    ]);
+  });
+
+  it('says that the ranks have said nothing of it', () => {
+    show({ spending: null });
+    expect(texts('[data-section=spending] p')).toEqual([
+      'The ranks have not said yet where it goes.'
+    ]);
+  });
+});

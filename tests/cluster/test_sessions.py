@@ -1,0 +1,325 @@
+"""Sessions in pods: cells that run on ranks which stay, on the real cluster.
+
+The tests share a session, and come in this order: each has to work whatever those before have left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from harness import eventually, text, wait_for_text
+
+from cluster.conftest import STRICT
+from cluster.jobs import SLIM, followers, stop_followers
+from cluster.kubernetes_cluster import Namespace
+from jupyter_jax_trainer import api, commands, magic
+from jupyter_jax_trainer.backends.kubernetes import connection
+from jupyter_jax_trainer.backends.kubernetes.follow.attach import attach
+from jupyter_jax_trainer.errors import BackendError, JobFailed, JobNotFound, UsageError
+from jupyter_jax_trainer.jobdir import session as records
+from jupyter_jax_trainer.jobdir.job import Job
+from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.sessions import session
+from jupyter_jax_trainer.trust import signing
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+
+PIDS = "import os\nprint('pid', os.getpid(), os.uname()[1])"
+
+
+class Notebook:
+    """A kernel as far as sessions look at it."""
+
+    def __init__(self, place, store):
+        self.user_ns = {"__name__": "__main__", "In": [""]}
+        self.place, self.store = place, store
+
+    def transform_cell(self, source):
+        return source
+
+    def cell(self, source, more="", line="-s lab -n 2"):
+        """Run a cell of the session as the magic does, and give its job."""
+        self.user_ns["In"].append(source)
+        magic.run_cell(f"{line} {SLIM} {self.place} {more}", source, self)
+        return api.jobs()[0]
+
+    def fails(self, source):
+        with pytest.raises(JobFailed):
+            self.cell(source)
+        return api.jobs()[0]
+
+    def detached(self, source):
+        return self.cell(source, "--detach")
+
+    def __getitem__(self, name):
+        return self.user_ns[name]
+
+
+@pytest.fixture(scope="module")
+def namespace(cluster):
+    """Give the tests of this module a namespace that they share."""
+    name = f"jaxtrain-test-{uuid.uuid4().hex[:8]}"
+    metadata = {"name": name, "labels": STRICT}
+    cluster(
+        "create", "-f", "-", stdin={"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+    )
+    yield Namespace(cluster, name)
+    cluster("delete", "namespace", name, "--wait=false")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _follower_ends(_module_store):
+    yield
+    connection._clients.clear()
+    stop_followers(_module_store)
+
+
+@pytest.fixture
+def book(cluster, namespace, store, monkeypatch):
+    monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig))
+    monkeypatch.setattr(api, "_ledgers", {})  # another kernel
+    return Notebook(f"--backend kubernetes --namespace {namespace.name}", store)
+
+
+def of_session(name="lab"):
+    return api.job(name)
+
+
+def known(name="lab"):
+    return records.read(JobDir(of_session(name).directory))
+
+
+def words(job, rank=None):
+    return sorted(line.text for line in job.logs(rank))
+
+
+def kill_follower(store):
+    (pid,) = followers(store)
+    os.kill(pid, signal.SIGKILL)
+
+
+def test_the_next_cell_runs_on_the_same_ranks_with_what_was_there(book):
+    one = book.cell(f"{PIDS}\nimport jax, jax.numpy as jnp\nweights = jnp.arange(3.0)")
+    two = book.cell(f"{PIDS}\nloss = 2 * weights.sum()", "-o loss")
+    assert words(one) == words(two) and len(words(one)) == 2
+    assert book["loss"] == 6.0
+    assert known()["variables"]["weights"]["type"] == "float32[3]"
+    assert of_session().state == "Running" and two.manifest["cell_of"]["session"] == "lab"
+
+
+def test_each_cell_has_the_log_the_reports_the_display_and_the_failure_that_are_its_own(book):
+    one = book.cell(
+        "from jupyter_jax_trainer import report\nreport(loss=1)\nprint('one', end='')\nx = 5\n'shown'"
+    )
+    two = book.fails("print('two')\nreport(loss=2)\n1 / 0")
+    late = book.fails("import no_such_package")
+    assert "--package" in late.failure.hint
+    sent = book.cell("import iniconfig\nprint(iniconfig.__name__)")  # the image lacks it
+    assert words(sent) == ["iniconfig"] * 2 and known()["packages"].keys() == {"iniconfig"}
+    again = book.cell("import iniconfig")
+    assert [one["name"] for job in (sent, again) for one in job.manifest["sent"]] == ["iniconfig"]
+    three = book.cell("print(x)")
+    assert words(one, 0) == ["one"] and words(three) == ["5", "5"]
+    assert [m["values"]["loss"] for m in one.metrics()] == [1, 1]
+    assert [(m["step"], m["values"]["loss"]) for m in two.metrics()] == [(0, 2), (0, 2)]
+    assert two.failure.error["type"] == "ZeroDivisionError" and two.failure.error["cell_line"] == 4
+    assert words(two, 1)[-1] == "two"
+    shown = text(of_session(), 0)
+    assert shown.count("[jaxtrain: cell") >= 3 and "two" in shown
+
+
+@pytest.mark.release
+def test_a_cell_is_profiled_and_asked_for_a_profile_while_it_runs(book):
+    busy = (
+        "import time\nimport jax, jax.numpy as jnp\nuntil = time.time() + SECONDS\n"
+        "while time.time() < until: jax.jit(jnp.sin)(jnp.ones(9)).block_until_ready()"
+    )
+    whole = book.cell(busy.replace("SECONDS", "0.5"), "--profile")
+    with ThreadPoolExecutor(1) as thread:
+        running = thread.submit(lambda: eventually(lambda: _profile_of("lab")))
+        asked = book.cell(busy.replace("SECONDS", "8"))
+        assert running.result().job == asked.name
+    for job, name in ((whole, "cell"), (asked, "1")):
+        (profile,) = job.profiles
+        assert profile.name == name and [one["problem"] for one in profile.ranks] == [None, None]
+        found = profile.summary()["ranks"]  # a rank may have run nothing in so short a time
+        assert any(one["operations"] for one in found)
+        assert {one["platform"] for one in found} == {"cpu"}
+    with pytest.raises(UsageError, match="no cell runs"):
+        of_session().profile(1)
+
+
+def _profile_of(session):
+    with contextlib.suppress(UsageError, BackendError, JobNotFound):  # there is no cell yet
+        return of_session(session).profile(0.5)
+
+
+def test_large_variables_travel_both_ways(book):
+    book.user_ns["big"] = np.random.default_rng(0).random(700_000)  # more than a log takes
+    book.cell("twice = big * 2", "-o twice")
+    assert (book["twice"] == 2 * book["big"]).all()
+    book.cell("import jax\nthrice = big * 3 + jax.process_index()", "--rank 1 -o thrice")
+    assert (book["thrice"] == 3 * book["big"] + 1).all()
+
+
+def test_a_rank_that_fails_alone_is_found_and_what_is_lost_is_named(book):
+    before = words(book.cell(f"{PIDS}\nimport jax\nmodel = 1"))
+    failed = book.fails("if jax.process_index() == 1:\n    raise ValueError('alone')")
+    assert failed.failure.error["type"] == "ValueError" and failed.failure.rank == 1
+    assert "model" in failed.failure.hint
+    with pytest.raises(UsageError) as refused:
+        book.cell("print(model)")
+    assert refused.value.id == "cell.lost-in-session"
+    after = words(book.cell(PIDS))
+    assert set(before).isdisjoint(after)
+    assert {line.split()[2] for line in before} == {line.split()[2] for line in after}  # the pods
+
+
+def test_a_rank_that_dies_is_started_anew_with_the_others(book):
+    book.cell("import os, jax\nbig = 1")
+    failed = book.fails(
+        "print('last words')\nif jax.process_index() == 1: os._exit(3)\nwhile True: pass"
+    )
+    assert failed.failure.kind == "exit" and "big" in failed.failure.hint
+    assert words(failed, 1) == ["last words"]
+    assert book.cell("print('fine')").state == "Succeeded"
+
+
+def test_ranks_that_report_stop_at_one_step_and_others_at_once(book):
+    book.cell(
+        "import time, jax, jax.numpy as jnp\nfrom jax.experimental import multihost_utils as m\n"
+        "from jupyter_jax_trainer import report\nkept = 7"
+    )
+    job = book.detached(
+        "done = 0\nwhile True:\n    time.sleep(0.02 * jax.process_index())\n"
+        "    m.process_allgather(jnp.ones(1))\n    done += 1\n    report(done)"
+    )
+    eventually(lambda: job.steps and job.steps > 3)
+    job.cancel()
+    eventually(lambda: not job.active)
+    assert (job.state, job.reason) == ("Cancelled", "cancelled by the user")
+    after = book.cell("print('done', done, kept)")
+    assert len(set(words(after))) == 1
+    job = book.detached("print('waits', flush=True)\nwhile True: time.sleep(0.01)")
+    behind = book.detached("print(kept)")
+    wait_for_text(job, "waits")
+    assert job.name in behind.reason
+    session("lab").interrupt()
+    eventually(lambda: not behind.active)
+    assert job.state == behind.state == "Cancelled" and behind.started is None
+    book.cell("pass", "-o kept")
+    assert book["kept"] == 7
+
+
+def test_the_next_follower_goes_on_in_a_cell_and_between_cells(book):
+    book.cell("import time, jax\ncount = 0")
+    job = book.detached(
+        "print('begins', flush=True)\ncount += 1\ntime.sleep(2)\nprint('ends', count)"
+    )
+    behind = book.detached("count += 1\nprint('behind', count)")
+    wait_for_text(job, "begins")
+    kill_follower(book.store)
+    eventually(lambda: not behind.active)
+    assert (job.state, behind.state) == ("Succeeded", "Succeeded")
+    assert words(job, 0) == ["begins", "ends 1"] and words(behind) == ["behind 2"] * 2
+    kill_follower(book.store)
+    after = book.cell("print('after', count)", "-o count")
+    assert words(after) == ["after 2"] * 2 and book["count"] == 2
+
+
+def test_restart_and_what_the_commands_show(book, capsys):
+    def command(line):
+        commands.run_command(line.split(), commands.Context(print=print, width=200))
+        return capsys.readouterr().out
+
+    before = words(book.cell(f"{PIDS}\nimport jax.numpy as jnp\nweights = jnp.ones((4, 2))"))
+    capsys.readouterr()
+    assert "lab" in command("session") and "Running" in command("session lab")
+    assert "float32[4,2]" in command("vars lab")
+    command("restart lab")
+    assert set(words(book.cell(PIDS))).isdisjoint(before)
+    assert "weights" in known()["lost"] and "weights" not in known()["variables"]
+
+
+def test_other_pods_are_an_empty_session_and_no_cell_runs_twice(book):
+    book.cell("import time\nkept = 7")
+    job = book.detached("print('waits', flush=True)\nwhile True: time.sleep(0.01)")
+    behind = book.detached("print(kept)")
+    wait_for_text(job, "waits")
+    lab = of_session()
+    lab.suspend()
+    eventually(lambda: not job.active and not behind.active)
+    assert (job.state, behind.state) == ("Failed", "Cancelled")
+    assert behind.started is None and "lab" in behind.reason
+    eventually(lambda: lab.state == "Suspended")
+    lab.resume()
+    after = book.cell("print('kept' in globals())")
+    assert words(after) == ["False", "False"] and known()["variables"] == {}
+
+
+def test_a_lost_pod_fails_the_session_and_its_cell_and_what_waits_is_handed_back(book, namespace):
+    job = book.detached("import time\nprint('waits', flush=True)\nwhile True: time.sleep(0.01)")
+    behind = book.detached("print(1)")
+    wait_for_text(job, "waits")
+    lab = of_session()
+    namespace("delete", "pod", str(lab.ranks[1].pod), "--wait=false", "--grace-period=1")
+    eventually(lambda: not lab.active and not behind.active)
+    assert (lab.state, job.state, behind.state) == ("Failed", "Failed", "Cancelled")
+    assert behind.started is None and "lab" in behind.reason
+
+
+def test_it_ends_by_itself_when_it_is_idle_though_nobody_looks(book, namespace):
+    job = book.cell("print('here')", line="-s brief -n 2 --idle 4")
+    kill_follower(book.store)
+    namespace.until_condition("brief", "Complete", 60)
+    assert job.state == "Succeeded"
+    eventually(lambda: not of_session("brief").active)
+    assert (of_session("brief").state, of_session("brief").reason) == (
+        "Succeeded",
+        "idle for 4.0 s",
+    )
+
+
+@pytest.mark.release
+def test_another_store_that_takes_over_runs_cells_and_the_one_before_does_not(
+    book, namespace, monkeypatch, tmp_path
+):
+    book.cell("import jax, jax.numpy as jnp\nw = jnp.arange(3.0)\nown = jax.process_index()")
+    lab, home = of_session(), tmp_path / "elsewhere"
+    signing.export_keys(tmp_path / "key")
+    home.mkdir(mode=0o700)
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("JAXTRAIN_HOME", str(home))
+        elsewhere.setattr(api, "_ledgers", {})
+        signing.import_keys(tmp_path / "key")
+        attached = Job(attach(lab.name, None, namespace.name))
+        eventually(lambda: "w" in (known() or {"variables": ()})["variables"])
+        with pytest.raises(UsageError) as refused:
+            book.cell("print(w)")
+        assert "--take-over" in refused.value.message
+        attached.take_over()
+        eventually(lambda: not JobDir(attached.directory).take_over.exists())
+        job = book.cell("print(float(w.sum()), own)", "-o w")
+        assert words(job) == ["3.0 0", "3.0 1"] and list(book["w"]) == [0, 1, 2]
+        assert words(book.cell("print('again', own)"), 1) == ["again 1"]
+    failed = book.fails("print(w)")
+    assert "--take-over" in failed.reason
+    with pytest.raises(UsageError):
+        book.cell("print(w)")
+    stop_followers(home)
+    lab.cancel()
+
+
+def test_cancel_ends_the_session_and_its_cell(book, namespace):
+    job = book.detached("import time\nprint('waits', flush=True)\ntime.sleep(600)")
+    wait_for_text(job, "waits")
+    with session("lab") as lab:
+        ended = lab.job
+    eventually(lambda: not job.active)
+    assert (ended.state, job.state) == ("Cancelled", "Cancelled")

@@ -1,0 +1,760 @@
+"""Sessions on this machine: cells that run on ranks which stay. Real processes, real cells."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from harness import eventually, ranks_of, submit, text, wait_for, wait_for_text
+
+from jupyter_jax_trainer import api, commands, magic
+from jupyter_jax_trainer.capture import capture_cell
+from jupyter_jax_trainer.commands.completion import complete
+from jupyter_jax_trainer.errors import JobFailed, UsageError
+from jupyter_jax_trainer.jobdir import session as records
+from jupyter_jax_trainer.jobdir.describe import used_text
+from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.options.spec import parse_cell_line
+from jupyter_jax_trainer.sessions import session
+from jupyter_jax_trainer.states import State
+from jupyter_jax_trainer.views import card
+from jupyter_jax_trainer.views.card import Facts
+
+pytestmark = [pytest.mark.usefixtures("store"), pytest.mark.slow]  # together
+
+
+class Notebook:
+    """A kernel as far as sessions look at it: variables, and the cells that have run."""
+
+    def __init__(self):
+        self.user_ns = {"__name__": "__main__", "In": [""]}
+
+    def transform_cell(self, source):
+        return source
+
+    def kernel(self, source):
+        """Run a cell in the kernel."""
+        self.user_ns["In"].append(source)
+        file = f"<kernel {id(self)} {len(self.user_ns['In'])}>"
+        linecache.cache[file] = (len(source), None, source.splitlines(True), file)
+        exec(compile(source, file, "exec"), self.user_ns)
+
+    def cell(self, source, line="-s lab -n 2"):
+        """Run a cell of the session as the magic does, and give its job."""
+        self.user_ns["In"].append(f"get_ipython().run_cell_magic('jaxtrain', {line!r}, {source!r})")
+        magic.run_cell(line, source, self)
+        return newest()
+
+    def fails(self, source, line="-s lab -n 2"):
+        with pytest.raises(JobFailed):
+            self.cell(source, line)
+        return newest()
+
+    def __getitem__(self, name):
+        return self.user_ns[name]
+
+
+def newest():
+    return api.jobs()[0]
+
+
+def of_session(name="lab"):
+    return api.job(name)
+
+
+def known(name="lab"):
+    return records.read(JobDir(of_session(name).directory))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _sessions_end(_module_store):
+    yield
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JAXTRAIN_HOME", str(_module_store))
+        for job in api.jobs():
+            if job.active and job.is_session:
+                job.cancel()
+
+
+@pytest.fixture
+def book(monkeypatch):
+    monkeypatch.setattr(api, "_ledgers", {})  # another kernel
+    monkeypatch.setenv("JAXTRAIN_AGREE_TIMEOUT", "2")
+    return Notebook()
+
+
+PIDS = "import os\nprint('pid', os.getpid())"
+
+
+def pids(job):
+    return sorted(int(line.split()[1]) for line in text(job).splitlines() if "pid" in line)
+
+
+def parent_of(pid):
+    with open(f"/proc/{pid}/stat") as stat:
+        return int(stat.read().rpartition(")")[2].split()[1])
+
+
+def test_the_next_cell_runs_at_once_on_the_same_ranks_with_what_was_there(book):
+    first = book.cell(
+        f"{PIDS}\nimport jax, jax.numpy as jnp\n"
+        "@jax.jit\ndef twice(x):\n    print('traced')\n    return 2 * x\n"
+        "weights = twice(jnp.arange(3.0))"
+    )
+    second = book.cell(f"{PIDS}\nloss = twice(weights).sum()", "-s lab -n 2 -o loss")
+    assert pids(first) == pids(second) == sorted(ranks_of(of_session()))
+    assert "traced" in text(first) and "traced" not in text(second)
+    assert book["loss"] == 12.0
+    assert second.manifest["cell_of"]["session"] == of_session().name
+    book.cell("tree = {'a': jnp.ones(4), 'b': [jnp.ones(2), 5]}\ngone = jnp.ones(8)\ngone.delete()")
+    variables = known()["variables"]
+    assert variables["gone"]["deleted"] and not variables["tree"]["deleted"]
+    assert (variables["tree"]["size"], variables["tree"]["device_size"]) == (24, 24)
+    assert second.spec.nodes == 2 and second.state == "Succeeded"
+    assert "sent nothing new; kept twice and weights (session)" in card.text(
+        Facts.of(second), second.snapshot()
+    )
+    assert of_session().state == "Running" and of_session().is_session
+    assert [m["step"] for m in second.metrics()] == []
+
+
+def test_each_cell_has_the_log_the_reports_and_the_failure_that_are_its_own(book):
+    one = book.cell("from jupyter_jax_trainer import report\nreport(loss=1)\nprint('one')\nx = 5")
+    two = book.fails("print('two')\nreport(loss=2)\n1 / 0")
+    three = book.cell("print(x)")
+    assert [line.text for line in one.logs(0)] == ["one"]
+    assert [m["values"]["loss"] for m in one.metrics()] == [1, 1]
+    assert [(m["step"], m["values"]["loss"]) for m in two.metrics()] == [(0, 2), (0, 2)]
+    assert two.state == "Failed"
+    assert two.failure.error["type"] == "ZeroDivisionError" and two.failure.error["cell_line"] == 4
+    assert not two.failure.others
+    assert [line.text for line in three.logs()] == ["5", "5"]
+    assert "[jaxtrain: cell" in text(of_session(), 0)
+
+
+def test_a_profile_is_that_of_the_cell_that_runs(book):
+    line = "import jax.numpy as jnp\nimport time\n"
+    one = book.cell(f"{line}x = float((jnp.ones(9) * 2).sum())", "-s lab -n 2 --profile")
+    assert [profile.name for profile in one.profiles] == ["cell"]
+    with pytest.raises(UsageError, match="no cell runs"):
+        api.job("lab").profile(1)
+    with ThreadPoolExecutor(1) as thread:
+        ran = thread.submit(
+            book.cell,
+            f"{line}until = time.time() + 3\nwhile time.time() < until: jnp.ones(9).sum()",
+        )
+        eventually(lambda: newest().name != one.name and newest().state == "Running")
+        profile = api.job("lab").profile(0.3)
+        assert profile.job == newest().name and not any(r["problem"] for r in profile.ranks)
+        assert ran.result().profiles[0].name == profile.name == "1"
+
+
+def test_what_its_ranks_use_is_sampled_once_and_shown_of_each_cell(book):
+    cell = book.cell("import time\ntime.sleep(3)")
+    samples = cell.resources()
+    assert {one["rank"] for one in samples} == {0, 1}
+    assert all(cell.created <= one["time"] <= cell.ended for one in samples)
+    assert len(of_session().resources()) >= len(samples)
+    assert not JobDir(cell.directory).resources.exists()
+    assert "memory" in used_text({**cell.snapshot(), "state": State.RUNNING})
+
+
+def test_a_cell_that_closes_its_output_closes_that_of_no_other(book):
+    assert (
+        book.cell("import sys\nprint('one', flush=True)\nsys.stdout.close()").state == "Succeeded"
+    )
+    after = book.cell("print('two')\nprint('three', file=sys.stderr)")
+    assert [line.text for line in after.logs(0)] == ["two", "three"]
+
+
+def test_a_function_of_an_earlier_cell_shows_its_own_lines_in_a_traceback(book):
+    first = book.cell("def halve(x):\n    return x / 0  # so wrong")
+    failed = book.fails("\n\n\nhalve(1)")
+    assert "# so wrong" in failed.failure.error["traceback"]
+    assert f"Cell {first.name}, line 3, in halve" in failed.failure.error["traceback"]
+
+
+def test_other_options_on_a_later_cell_are_refused(book):
+    book.cell("pass")
+    number = len(api.jobs())
+    with pytest.raises(UsageError) as refused:
+        book.cell("pass", "-s lab -n 3 --env A=1")
+    assert refused.value.id == "backends.session-has-options"
+    assert "--nodes" in str(refused.value) and "--env" in str(refused.value)
+    assert len(api.jobs()) == number
+
+
+def test_run_all_twice_gives_equal_numbers(book):
+    def run_all():
+        book.kernel("import numpy as np\nw = np.ones(3)\nlr, step = 0.5, 0\nhistory = []")
+        for _ in range(2):
+            book.cell("w = w - lr * w\nstep = step + 1\nhistory.append(step)\n")
+        book.cell("loss = float(w.sum())", "-s lab -n 2 -o loss -o step -o history")
+        return book["loss"], book["step"], book["history"]
+
+    assert run_all() == run_all() == (0.75, 2, [1, 2])
+
+
+def test_what_was_edited_is_sent_and_what_was_not_keeps_its_program(book):
+    book.kernel(
+        "import jax\ndef loss(x):\n    return 2 * x\n"
+        "@jax.jit\ndef step(x):\n    print('traced step')\n    return loss(x) + 1\n"
+        "@jax.jit\ndef other(x):\n    print('traced other')\n    return x"
+    )
+    call = "value = float(step(1.0)) + float(other(0.0))"
+    first = book.cell(call, "-s lab -n 2 -o value")
+    assert book["value"] == 3 and "traced step" in text(first)
+    second = book.cell(call, "-s lab -n 2 -o value")
+    assert "traced" not in text(second) and second.sent == []
+    book.kernel("def loss(x):\n    return 3 * x")
+    third = book.cell(call, "-s lab -n 2 -o value")
+    assert book["value"] == 4
+    assert "traced step" in text(third) and "traced other" not in text(third)
+    shown = card.text(Facts.of(third), third.snapshot())
+    assert "sent step jitted function (what it uses has changed)" in shown
+
+
+def test_modules_of_the_user_stay_and_are_replaced_when_their_files_change(
+    book, tmp_path, monkeypatch
+):
+    file = tmp_path / "own_numbers.py"
+    file.write_text("def number():\n    return 1\n")
+    (tmp_path / "own_later.py").write_text("there = True\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    book.kernel("import own_numbers, own_later\nfrom own_numbers import number")
+    source = "found = number(), own_numbers.number()"
+    book.cell(f"{source}, own_later.there", "-s lab -n 2 -o found").delete()
+    assert book["found"] == (1, 1, True)
+    again = book.cell(source, "-s lab -n 2 -o found")
+    assert book["found"] == (1, 1) and again.sent == []
+    file.write_text("def number():\n    return 22\n")
+    book.kernel("import importlib\nimportlib.reload(own_numbers)\nnumber = own_numbers.number")
+    book.cell(source, "-s lab -n 2 -o found")
+    assert book["found"] == (22, 22)
+
+
+def test_a_rank_that_fails_alone_is_found_and_what_is_lost_is_named(book):
+    book.cell("import jax\nmodel = 1\nfrom jax.experimental import multihost_utils as m")
+    before = ranks_of(of_session())
+    failed = book.fails(
+        "if jax.process_index() == 1:\n    raise ValueError('alone')\nm.sync_global_devices('x')"
+    )
+    (_, began), (_, ended) = failed.history[-2:]
+    assert ended - began < 5.5
+    assert failed.failure.error["type"] == "ValueError" and failed.failure.rank == 1
+    assert "model" in failed.failure.hint
+    with pytest.raises(UsageError) as refused:
+        book.cell("print(model)")
+    assert refused.value.id == "cell.lost-in-session"
+    after = book.cell(PIDS)
+    assert set(pids(after)).isdisjoint(before)
+    assert known()["lost"] and "model" in known()["lost"]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "if jax.process_index(): raise ValueError",
+        "raise (ValueError if jax.process_index() else TypeError)",
+        "if jax.process_index(): raise ValueError\nraise ValueError",
+        "if jax.process_index(): raise ValueError\nwhile True: time.sleep(0.01)",
+    ],
+)
+def test_ranks_that_end_a_cell_differently_are_started_anew(book, code):
+    book.cell("data = 1")
+    before = ranks_of(of_session())
+    failed = book.fails(f"import jax, time\n{code}")
+    assert "data" in failed.failure.hint
+    assert set(pids(book.cell(PIDS))).isdisjoint(before)
+
+
+def test_an_error_of_what_was_dispatched_belongs_to_its_cell_and_to_no_other(book):
+    book.cell("import jax, jax.numpy as jnp, numpy as np\ngood = 1")
+    before = ranks_of(of_session())
+    failed = book.fails(
+        "def fail(x):\n    raise ValueError('too late')\n"
+        "later = jax.jit(lambda x: jax.pure_callback(fail, x, x))\n"
+        "bad = later(jnp.ones(3))"
+    )
+    assert "too late" in failed.failure.message
+    assert book.cell("print(good)").state == "Succeeded"
+    assert ranks_of(of_session()) == before
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_program_that_only_one_rank_started_is_found(book, rank, monkeypatch):
+    """It would meet the next program of the other rank, and both would compute nonsense."""
+    monkeypatch.setenv("JAXTRAIN_MEET_TIMEOUT", "1")
+    failed = book.fails(
+        "import jax, numpy as np, threading, time\n"
+        "from jax.sharding import Mesh, PartitionSpec as P\n"
+        "mesh = Mesh(jax.devices(), 'i')\n"
+        "total = jax.jit(jax.shard_map(lambda x: jax.lax.psum(x, 'i'), mesh=mesh,"
+        " in_specs=P(), out_specs=P()))\n"
+        f"if jax.process_index() == {rank}:\n"
+        "    threading.Thread(target=total, args=(np.ones(3),), daemon=True).start()\n"
+        "    time.sleep(0.3)\n",
+        "-s hasty -n 2",
+    )
+    assert failed.failure.kind in ("error", "aborted", "crashed")
+    assert book.cell("print('fine')", "-s hasty").state == "Succeeded"
+    of_session("hasty").cancel()
+
+
+def test_ranks_that_wait_for_others_in_vain_are_found_and_slow_ones_are_not(book, monkeypatch):
+    monkeypatch.setenv("JAXTRAIN_COLLECTIVE_TIMEOUT", "1")
+    line = "-s stalls -n 2"
+    slow = (
+        "import jax, numpy as np, time\n"
+        "from jax.sharding import NamedSharding, Mesh, PartitionSpec as P\n"
+        "mesh = Mesh(jax.devices(), 'i')\n"
+        "total = jax.jit(jax.shard_map(lambda x: jax.lax.psum(x, 'i'), mesh=mesh,"
+        " in_specs=P('i'), out_specs=P()))\n"
+        "x = jax.make_array_from_process_local_data(NamedSharding(mesh, P('i')), np.ones((1, 3)))\n"
+        "y = total(x)\n"
+        "if jax.process_index() == 0:\n    time.sleep(2.5)\n"
+    )
+    assert book.cell(slow, line).state == "Succeeded"
+    job = detached(book, "if jax.process_index() == 1:\n    total(x)", line)
+    eventually(
+        lambda: (
+            "rank 0 has finished, rank 1 waits in a collective at cell line 3" in (job.reason or "")
+        )
+    )
+    eventually(lambda: not job.active)
+    assert (
+        job.failure.kind == "timeout"
+        and "rank 1 waits in a collective at cell line 3" in job.reason
+    )
+    assert "every collective must run on all ranks" in job.failure.hint
+    assert "x" in job.failure.hint
+    hung = book.fails("import time\ntime.sleep(600)", line + " --hang-timeout 2s")
+    assert hung.failure.kind == "hang"
+    assert "at cell line 3" in hung.failure.message
+    book.cell("print(1)", line)  # on new ranks
+    of_session("stalls").cancel()
+
+
+@pytest.mark.parametrize("code", ["pass", "import os\nos._exit(3)"])
+def test_a_rank_that_dies_is_started_anew_with_the_others(book, code):
+    book.cell("big = 1")
+    before = ranks_of(of_session())
+    if code == "pass":
+        os.kill(before[1], signal.SIGKILL)
+    else:
+        failed = book.fails(code)
+        assert failed.failure.kind == "exit" and "big" in failed.failure.hint
+    eventually(
+        lambda: of_session().state == "Running" and set(before) != set(ranks_of(of_session()))
+    )
+    assert book.cell(PIDS).state == "Succeeded"
+
+
+def test_a_cell_can_be_cancelled_and_the_session_goes_on(book):
+    book.cell("kept = 7\nimport time")
+    job = detached(book, "print('waits', flush=True)\nwhile True: time.sleep(0.01)")
+    wait_for_text(job, "waits")
+    job.cancel()
+    assert job.state == "Cancelled"
+    book.cell("pass", "-s lab -n 2 -o kept")
+    assert book["kept"] == 7
+
+
+def test_ranks_that_report_stop_at_one_step_with_all_variables(book):
+    book.cell(
+        "import time, jax, jax.numpy as jnp\nfrom jax.experimental import multihost_utils as m\n"
+        "from jupyter_jax_trainer import report"
+    )
+    before = ranks_of(of_session())
+    job = detached(
+        book,
+        "done = 0\nwhile True:\n    time.sleep(0.02 * jax.process_index())\n"
+        "    m.process_allgather(jnp.ones(1))\n    done += 1\n    report(done)",
+    )
+    eventually(lambda: job.steps and job.steps > 3)
+    job.cancel()
+    assert job.state == "Cancelled" and job.reason == "cancelled by the user"
+    after = book.cell("print('done', done)")
+    counts = {line.text for line in after.logs()}
+    assert len(counts) == 1 and after.state == "Succeeded"
+    assert ranks_of(of_session()) == before
+
+
+def test_cells_behind_one_that_fails_are_handed_back(book, tmp_path):
+    go = tmp_path / "go"
+    book.cell("import time\nfrom pathlib import Path")
+    wait = f"value = 1\nwhile not Path({str(go)!r}).exists(): time.sleep(0.01)\n1 / 0"
+    first, second = detached(book, wait), detached(book, "print(value)")
+    assert first.name in second.reason
+    go.touch()
+    eventually(lambda: not second.active)
+    assert (first.state, second.state) == ("Failed", "Cancelled")
+    assert first.name in second.reason and second.started is None
+
+
+def detached(book, source, line="-s lab -n 2"):
+    book.cell(source, f"{line} --detach")
+    return newest()
+
+
+def test_cancel_ends_the_session_and_its_cell_and_the_next_one_starts_anew(book):
+    job = detached(book, "import time\nprint('waits', flush=True)\ntime.sleep(600)")
+    wait_for_text(job, "waits")
+    with session("lab") as lab:
+        ended = lab.job
+    eventually(lambda: not job.active)
+    assert (ended.state, job.state) == ("Cancelled", "Cancelled")
+    assert book.cell("pass").state == "Succeeded"
+    assert of_session().name != ended.name
+
+
+def test_it_ends_by_itself_when_it_is_idle(book):
+    book.cell("pass", "-s brief --idle 0.3")
+    job = of_session("brief")
+    eventually(lambda: not job.active)
+    assert (job.state, job.reason) == ("Succeeded", "idle for 0.3 s")
+    assert [rank.exit for rank in job.ranks] == [0]
+
+
+def test_the_idle_limit_holds_without_the_kernel_and_by_a_clock_that_nobody_sets(store):
+    code = (
+        "import os\nfrom jupyter_jax_trainer import session\n"
+        "session('orphan', idle=1).run(int).wait()\nos.kill(os.getpid(), 9)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    job = of_session("orphan")
+    eventually(lambda: not job.active)
+    assert (job.state, job.reason) == ("Succeeded", "idle for 1.0 s")
+
+
+def test_it_says_before_that_it_ends_and_can_be_prolonged(book, capsys):
+    book.cell("pass", "-s prolonged --idle 2")
+    job, lab = of_session("prolonged"), session("prolonged")
+    eventually(lambda: "the session ends in" in (job.reason or ""))
+    assert "%jaxtrain prolong prolonged" in job.hint
+    commands.run_command(["prolong", "prolonged", "1h"], commands.Context(print=print))
+    eventually(lambda: job.reason is None)
+    assert known("prolonged")["idle_ends"] > time.time() + 3590
+    assert any(event["kind"] == "idle" for event in job.events())
+    lab.prolong()
+    assert known("prolonged")["idle_ends"] < time.time() + 3
+    eventually(lambda: not job.active)
+    assert job.state == "Succeeded"
+
+
+def test_what_was_saved_comes_back_after_a_restart(book, capsys):
+    def command(line):
+        commands.run_command(line.split(), commands.Context(print=print, width=200))
+        return capsys.readouterr().out
+
+    book.cell("pass")
+    with pytest.raises(UsageError) as refused:
+        session("lab").restore()
+    assert refused.value.id == "api.nothing-saved"
+    book.cell(
+        "import jax, jax.numpy as jnp, numpy as np, optax\n"
+        "from jax.sharding import Mesh, NamedSharding, PartitionSpec as P\n"
+        "spread = NamedSharding(Mesh(jax.devices(), 'i'), P('i'))\n"
+        "both = jax.make_array_from_process_local_data(spread,"
+        " np.full((1, 2), 1.0 + jax.process_index(), 'float32'))\n"
+        "params = {'w': both, 'own': jnp.full(2, jax.process_index()), 'rate': 0.5}\n"
+        "state = optax.adam(0.1).init(params['own'])\n"
+        "key, host = jax.random.key(3), np.arange(4)\n"
+        "step, data, gone = 7, ['x'], jnp.ones(1)\ngone.delete()"
+    )
+    capsys.readouterr()
+    said = command("save lab")
+    assert "Saved both, host, key, params and state" in said
+    assert "Not saved, as only arrays are: data, gone" in said and "step" in said
+    failed = book.fails("import os\nif jax.process_index(): os._exit(3)")
+    assert "`%jaxtrain restore lab` brings back both, host" in failed.failure.hint
+    said = command("restore lab")
+    assert "Restored both, host, key, params and state as of" in said
+    assert "Not restored, as only arrays are saved: data, gone" in said and "step" in said
+    after = book.cell(
+        "import jax, numpy as np\nassert both.sharding.spec == jax.sharding.PartitionSpec('i')\n"
+        "assert (np.asarray(both.addressable_data(0)) == 1 + jax.process_index()).all()\n"
+        "assert (params['own'] == jax.process_index()).all() and params['rate'] == 0.5\n"
+        "assert type(state[0]).__name__ == 'ScaleByAdamState' and (host == np.arange(4)).all()\n"
+        "print(jax.random.uniform(key), params['w'].shape)\n"
+        "del both, params, state, key, host"
+    )
+    assert after.state == "Succeeded" and "(2, 2)" in text(after)
+    saves = JobDir(of_session().directory).checkpoints / "session"
+    (rank,) = [one / "rank-1" for one in saves.iterdir()]
+    rank.write_bytes(rank.read_bytes()[:-1] + b"x")
+    with pytest.raises(JobFailed, match="was changed"):
+        session("lab").restore()
+
+
+def test_what_a_cell_leaves_behind_harms_no_other(book):
+    first = book.cell(
+        "import asyncio, os, sys, threading, time\nimport jax\n"
+        "kept = 1\nif os.fork() == 0:\n    kept = 2\n    1 / 0\n"
+        "os.wait()\n"
+        "threading.Thread(target=lambda: (time.sleep(0.2), print('late')), daemon=True).start()\n"
+        "await asyncio.sleep(0)\ntask = asyncio.create_task(asyncio.sleep(600))\n"
+        "await asyncio.sleep(0)\npass"
+    )
+    before = ranks_of(of_session())
+    assert "ZeroDivisionError" in text(first) and first.state == "Succeeded"
+    eventually(lambda: "late" in text(of_session()))
+    second = book.cell(
+        "assert task.cancelled() and kept == 1\n"
+        "del sys.modules['jax'], jax\nsys.stdout = None\nsys.stderr = object()"
+    )
+    third = book.cell("import jax\nprint(jax.process_count(), jax.numpy.ones(2).sum())")
+    assert [line.text for line in third.logs()] == ["2 2.0", "2 2.0"]
+    assert "late" not in text(first) + text(second) + text(third)
+    assert ranks_of(of_session()) == before
+
+
+def test_processes_that_were_stopped_for_a_while_go_on(book, monkeypatch):
+    monkeypatch.setenv("JAXTRAIN_MEET_TIMEOUT", "1")
+    monkeypatch.setenv("JAXTRAIN_AGREE_TIMEOUT", "1")
+    line = "-s sleepy -n 2"
+    book.cell("kept = 1\nimport time", line)
+    ranks = ranks_of(of_session("sleepy"))
+    everybody = [*ranks, parent_of(ranks[0])]
+    jobs = [
+        detached(book, "time.sleep(0.4)\nprint(kept)", line),
+        detached(book, "time.sleep(0.4)\n1 / 0", line),
+    ]
+    for job in jobs:
+        wait_for(job, "Running")
+        time.sleep(0.3)  # so that some are stopped as they meet
+        for pid in everybody:
+            os.kill(pid, signal.SIGSTOP)
+        time.sleep(1.5)
+        for pid in everybody:
+            os.kill(pid, signal.SIGCONT)
+        eventually(lambda job=job: not job.active)
+    assert [job.state for job in jobs] == ["Succeeded", "Failed"]
+    assert ranks_of(of_session("sleepy")) == ranks and known("sleepy")["variables"]["kept"]
+    of_session("sleepy").cancel()
+
+
+def test_clients_that_send_at_the_same_moment_are_served_one_after_another(book):
+    book.cell("order = []")
+    sent = []
+    for number in range(6):
+        spec = api.in_session(parse_cell_line("-s lab"))
+        submission, plan = api.prepare(spec)
+        capture = capture_cell(f"order.append({number})", {}, ledger=api.ledger(submission))
+        sent.append((spec, submission, plan, capture))
+    with ThreadPoolExecutor(3) as pool:
+        jobs = list(pool.map(lambda one: api.submit(*one), sent))
+    assert [job.wait().state for job in jobs] == ["Succeeded"] * 6
+    assert len({job.name for job in jobs}) == 6
+    book.cell("pass", "-s lab -o order")
+    assert sorted(book["order"]) == list(range(6))
+
+
+def test_restart_and_interrupt_and_what_the_commands_show(book, capsys):
+    def command(line):
+        commands.run_command(line.split(), commands.Context(print=print, width=200))
+        return capsys.readouterr().out
+
+    book.cell("import jax.numpy as jnp, time\nweights = jnp.ones((4, 2))\nname = 'x'")
+    capsys.readouterr()
+    shown = command("session")
+    assert shown.splitlines()[0].split() == ["SESSION", "STATE", "NODES", "CELL", "IDLE"]
+    assert "lab" in shown and "Running" in shown
+    row = next(line for line in command("vars lab").splitlines() if "weights" in line)
+    assert row.split()[:2] == ["weights", "float32[4,2]"] and "32 B" in row
+    before = ranks_of(of_session())
+    assert all(str(pid) in command("session lab") for pid in before)
+    assert f"Session    {of_session().name}" in command(f"show {newest().name}")
+    job = detached(book, "print('waits', flush=True)\nwhile True: time.sleep(0.01)")
+    wait_for_text(job, "waits")
+    command("interrupt lab")
+    assert job.state == "Cancelled" and "weights" in known()["variables"]
+    with pytest.raises(UsageError) as refused:
+        command("interrupt lab")
+    assert refused.value.id == "api.nothing-runs"
+    command("restart lab")
+    assert set(pids(book.cell(PIDS))).isdisjoint(before)  # though it was sent at once
+    assert "weights" in known()["lost"] and "weights" not in known()["variables"]
+    assert "weights" in command("session lab")
+
+
+def test_a_session_in_python(book):
+    with pytest.raises(UsageError) as refused:
+        session("other").get("x")
+    assert refused.value.id == "api.no-session"
+    lab = session("lab", nodes=2)
+    assert lab.run(add, 1, name="added").result() == 3
+    assert lab.run(add, 2, rank=1).result() == 4
+    lab.run(bind, 5).wait()
+    assert lab.vars()["kept"]["type"] == "int" and lab.get("kept") == 5
+    assert not any("__" in name for name in lab.vars())
+    assert str(lab) == "<Session lab: Running>"
+
+
+def add(x):
+    import jax
+
+    return x + jax.process_count()
+
+
+def bind(x):
+    import __main__
+
+    __main__.kept = x
+
+
+def test_lines_complete_sessions_and_their_variables(book):
+    book.cell("weights = 1")
+    assert "lab" in complete("%%jaxtrain -s la", 16)
+    assert complete("%jaxtrain vars la", 17) == ["lab"]
+    assert complete("%%jaxtrain -s lab -o weigh", 26) == ["weights"]
+
+
+def test_what_a_long_cell_took_does_not_count_as_idle(book):
+    line = "-s long --idle 3"
+    book.fails("import os, time\ntime.sleep(3.1)\nos._exit(3)", line)
+    uid = of_session("long").uid
+    assert book.cell("pass", line).manifest["cell_of"]["uid"] == uid
+    of_session("long").cancel()
+
+
+def test_two_that_start_one_session_at_once_share_it():
+    both = []
+    for _ in range(2):
+        spec = parse_cell_line("-s shared")
+        submission, plan = api.prepare(spec)
+        capture = capture_cell("", {}, ledger=api.ledger(submission))
+        both.append((spec, submission, plan, capture))
+    jobs = [api.submit(*one) for one in both]
+    assert [job.wait().state for job in jobs] == ["Succeeded", "Succeeded"]
+    assert len({job.manifest["cell_of"]["uid"] for job in jobs}) == 1
+    of_session("shared").cancel()
+
+
+def test_a_session_takes_cores_while_a_cell_runs_and_else_none(book, monkeypatch, tmp_path):
+    book.cell("import time\nfrom pathlib import Path")
+    monkeypatch.setenv("JAXTRAIN_CORES", "2")
+    assert submit("pass").wait().state == "Succeeded"
+    go = tmp_path / "go"
+    busy = detached(book, f"while not Path({str(go)!r}).exists(): time.sleep(0.01)")
+    wait_for(busy, "Running")
+    book.cell("pass", "-s later -n 2 --detach")
+    job = newest()
+    eventually(lambda: "cores" in (job.reason or ""))
+    assert job.state == "Queued" and "in use by lab" in job.reason
+    job.cancel()
+    assert job.state == "Cancelled"
+    of_session("later").cancel()
+    go.touch()
+    busy.wait()
+
+
+def test_a_name_of_a_job_that_runs_is_refused():
+    job = submit("import time\ntime.sleep(600)", line="busy -n 1")
+    with pytest.raises(UsageError) as refused:
+        api.in_session(parse_cell_line("-s busy"))
+    assert refused.value.id == "backends.name-of-job"
+    job.cancel()
+
+
+def test_when_its_supervisor_is_killed_the_session_and_its_cell_have_failed(book):
+    job = detached(book, "import time\nprint('waits', flush=True)\ntime.sleep(600)")
+    wait_for_text(job, "waits")
+    ended = of_session()
+    os.kill(parent_of(ranks_of(ended)[0]), signal.SIGKILL)
+    eventually(lambda: not ended.active and not job.active)
+    assert (ended.state, job.state) == ("Failed", "Failed")
+
+
+def test_a_cell_runs_on_some_ranks_only_and_shows_what_they_say(book, capsys):
+    book.cell("import jax, jax.numpy as jnp\nboth = 1\nout = jnp.ones(3)")
+    capsys.readouterr()
+    one = book.cell(
+        "mine = jax.process_index()\nboth = 'new'\nprint('from', mine)", "-s lab --rank 1"
+    )
+    assert "rank 1 of 2 nodes" in card.text(Facts.of(one), one.snapshot())
+    assert [line.text for line in one.logs()] == ["from 1"] and "from 1" in capsys.readouterr().out
+    variables = known()["variables"]
+    assert (variables["mine"]["ranks"], variables["mine"]["type"]) == ([1], "int")
+    assert (variables["both"]["bound_on"], variables["both"]["type"]) == ([1], "str")
+    assert "ranks" not in variables["both"] and "bound_on" not in variables["jax"]
+    with pytest.raises(UsageError) as refused:
+        book.cell("print(mine)")
+    assert refused.value.id == "cell.on-some-ranks" and "--rank 1" in refused.value.hint
+    book.cell("print(mine)", "-s lab --rank 1 -o mine")
+    assert book["mine"] == 1
+    del book.user_ns["mine"]
+    commands.run_command(["vars", "lab"], commands.Context(print=print, width=200))
+    rows = {line.split()[0]: line.split() for line in capsys.readouterr().out.splitlines()}
+    assert rows["mine"][-1] == "1" and rows["both"][-3:] == ["differs", "on", "1"]
+    assert rows["out"][-1].isdecimal()  # the cell: all ranks have it
+
+
+def test_the_same_output_of_ranks_is_shown_once(book, capsys):
+    book.cell("import jax")
+    capsys.readouterr()
+    book.cell("print('same')\nprint('I am', jax.process_index())\n0.123", "-s lab --rank all")
+    assert capsys.readouterr().out.splitlines() == [
+        "ranks 0–1: same",
+        "rank 0: I am 0",
+        "rank 1: I am 1",
+        "ranks 0–1: 0.123",
+    ]
+    book.cell("0.123")
+    assert capsys.readouterr().out.splitlines() == ["0.123"]
+
+
+@pytest.mark.parametrize("cached", [True, False])
+def test_a_collective_that_lacks_ranks_is_refused_and_nothing_is_lost(book, cached):
+    book.cell(
+        "import jax, jax.numpy as jnp, numpy as np\n"
+        "from jax.sharding import Mesh, NamedSharding, PartitionSpec as P\n"
+        "mesh = Mesh(jax.devices(), 'i')\n"
+        "total = jax.jit(jax.shard_map(lambda x: jax.lax.psum(x, 'i'), mesh=mesh,"
+        " in_specs=P('i'), out_specs=P()))\n"
+        "spread = jax.make_array_from_process_local_data(NamedSharding(mesh, P('i')), np.ones((1, 3)))\n"
+        + ("total(spread)" if cached else "")
+    )
+    before = ranks_of(of_session())
+    failed = book.fails("\ntotal(spread)", "-s lab --rank 1")
+    assert failed.failure.error["type"] == "OthersNeeded" and failed.failure.rank == 1
+    assert failed.failure.error["cell_line"] == 3 and "--rank" in failed.failure.hint
+    book.cell("own = (spread + 1).addressable_data(0).sum()", "-s lab --rank 1 -o own")
+    assert book["own"] == 6  # a program without a collective
+    del book.user_ns["own"]
+    book.cell("result = total(spread).sum()", "-s lab -o result")
+    assert book["result"] == 6 and ranks_of(of_session()) == before
+
+
+def test_an_error_on_the_only_rank_that_runs_leaves_the_session_as_it_is(book):
+    book.cell("kept = 1")
+    before = ranks_of(of_session())
+    failed = book.fails("1 / 0", "-s lab --rank 1")
+    assert failed.failure.rank == 1 and failed.state == "Failed"
+    job = detached(book, "import time\nwhile True: time.sleep(0.01)", "-s lab --rank 1")
+    wait_for(job, "Running")
+    job.cancel()
+    assert job.state == "Cancelled" and book.cell("print(kept)").state == "Succeeded"
+    assert ranks_of(of_session()) == before
+
+
+@pytest.mark.parametrize(
+    ("line", "id"),
+    [
+        ("--rank 1", "backends.rank-without-session"),
+        ("-s lab --rank 2", "backends.no-such-rank"),
+        ("-s new -n 2 --rank 0,2", "backends.no-such-rank"),
+    ],
+)
+def test_ranks_that_are_not_there_are_refused(book, line, id):
+    book.cell("pass")
+    with pytest.raises(UsageError) as refused:
+        book.cell("pass", line)
+    assert refused.value.id == id

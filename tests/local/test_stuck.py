@@ -1,0 +1,82 @@
+"""Ranks that are stuck: what is said of them, and how long that takes; and ends because of it."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from harness import eventually, submit, wait_for_text
+
+from jupyter_jax_trainer.errors import JobFailed
+from jupyter_jax_trainer.jobdir.describe import remarks
+
+pytestmark = pytest.mark.usefixtures("store")
+
+STUCK = """import time
+import jax
+import numpy as np
+from jax.experimental import multihost_utils
+from jupyter_jax_trainer import report
+multihost_utils.process_allgather(np.ones(2))
+report(loss=1)
+print("begins")
+if jax.process_index() == 1:
+    time.sleep(600)
+multihost_utils.process_allgather(np.ones(2))
+"""
+
+
+def events(job, kind):
+    return [event["message"] for event in job.events() if event["kind"] == kind]
+
+
+def test_stuck_ranks_are_told_and_ended(monkeypatch):
+    monkeypatch.setenv("JAXTRAIN_STUCK_TIMEOUT", "2")
+    job = submit(STUCK, line="-n 3 --devices-per-node 1 --hang-timeout 6s")
+    wait_for_text(job, "begins")
+    began = time.monotonic()
+    eventually(lambda: events(job, "silence"))
+    took = time.monotonic() - began
+    assert 1.5 < took < 2 + 5
+    (said,) = events(job, "silence")
+    assert "ranks 0 and 2 wait in a collective in process_allgather (cell line 12)" in said
+    assert "rank 1 is at cell line 11" in said
+    assert eventually(lambda: job.reason) == said and job.state == "Running"
+    with pytest.raises(JobFailed):
+        job.wait()
+    assert job.failure.kind == "hang" and "rank 1 is at cell line 11" in job.failure.message
+    assert job.state == "Failed" and len(events(job, "silence")) == 1
+
+
+DIFFERENT = """import jax
+import jax.numpy as jnp
+from jax.sharding import NamedSharding, PartitionSpec
+from jupyter_jax_trainer import report
+mesh = jax.make_mesh((2,), ("d",))
+ones = jax.jit(lambda: jnp.ones(2), out_shardings=NamedSharding(mesh, PartitionSpec("d")))()
+
+@jax.jit
+def step(x):
+    return (x * 2).sum()
+
+@jax.jit
+def evaluate(x):
+    return x.sum()
+
+if jax.process_index() == 0:
+    print(float(jnp.arange(7).sum()))  # its own business
+    step.lower(ones).compile()  # and so is what it does not run
+print(float(step(ones)))
+report(loss=1)
+print(float(evaluate(ones) if jax.process_index() == 0 else jax.jit(lambda x: x.max())(ones)))
+"""
+
+
+def test_ranks_that_compile_different_programs_are_told_before_they_hang():
+    job = submit(DIFFERENT, line="-n 2 --devices-per-node 1 --env JAXTRAIN_PACE_INTERVAL=1")
+    eventually(lambda: events(job, "programs"))
+    (said,) = events(job, "programs")
+    job.cancel()
+    assert "`evaluate` (cell line 22) on rank 0" in said
+    assert "`_lambda` (cell line 22) on rank 1" in said
+    assert said in remarks(job.snapshot())

@@ -1,0 +1,293 @@
+"""What goes with a cell of a session: what is new, rebound, changed, or code that uses such."""
+
+from __future__ import annotations
+
+import linecache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jupyter_jax_trainer import api
+from jupyter_jax_trainer.capture import capture_call, capture_cell, ledger
+from jupyter_jax_trainer.capture.ledger import Ledger, fingerprint
+from jupyter_jax_trainer.errors import UsageError
+from jupyter_jax_trainer.jobdir.session import Variable
+from jupyter_jax_trainer.options.spec import parse_cell_line
+
+
+class Kernel:
+    """A kernel and a session, of which only the names are there."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, Any] = {"__name__": "__main__", "In": [""]}
+        self.ledger = Ledger()
+        self.session: dict[str, Variable] = {}
+
+    def run(self, source: str) -> None:
+        """Run a cell in the kernel."""
+        self.values["In"].append(source)
+        file = f"<kernel {len(self.values['In'])}>"
+        linecache.cache[file] = (len(source), None, source.splitlines(True), file)
+        exec(compile(source, file, "exec"), self.values)
+
+    def cell(self, source: str) -> dict[str, str]:
+        """Send a cell that succeeds; give what goes with it, and how it is shown."""
+        self.values["In"].append(f"get_ipython().run_cell_magic('jaxtrain', '-s a', {source!r})")
+        self.ledger.look(self.session)
+        found = capture_cell(source, self.values, ledger=self.ledger)
+        tokens = found.tokens()
+        self.ledger.sent(found.selection, found.names, found.binds)
+        for name in (*found.names, *found.binds):
+            before = self.session.get(name)
+            token = tokens.get(name, before["token"] if before else None)
+            self.session[name] = variable(token)
+        shown = {sent.name: sent.type for sent in found.sent}
+        return {name: shown.get(name, "") for name in found.names}
+
+
+def variable(token: str | None) -> Variable:
+    return {
+        "kind": "value",
+        "type": "",
+        "size": None,
+        "sharding": None,
+        "device_size": None,
+        "cell": 1,
+        "token": token,
+        "deleted": False,
+    }
+
+
+@pytest.fixture
+def kernel():
+    return Kernel()
+
+
+def test_a_call_brings_its_function_and_arguments_though_another_waits(kernel):
+    first = capture_call(abs, (-1,), ledger=kernel.ledger)
+    tokens = first.tokens()
+    kernel.ledger.sent(first.selection, first.names, first.binds)
+    kernel.ledger.look({}, [(first.names, None)], tokens)
+    second = capture_call(abs, (-1,), ledger=kernel.ledger)
+    assert "__jaxtrain_0__" in second.names and set(first.names) == set(second.names)
+
+
+def test_it_is_said_when_it_takes_long_to_see_whether_a_variable_has_changed(kernel, monkeypatch):
+    kernel.run("import numpy as np\nlarge, small = np.ones(9), 1")
+    real, clock = ledger.fingerprint, [0.0]
+
+    def slow(value, values):
+        clock[0] += 0.6 if isinstance(value, np.ndarray) else 0.01
+        return real(value, values)
+
+    monkeypatch.setattr(ledger, "fingerprint", slow)
+    monkeypatch.setattr(ledger.time, "thread_time", lambda: clock[0])
+    found = capture_cell("print(large, small)", kernel.values, ledger=kernel.ledger)
+    (note,) = found.notes
+    assert note.id == "cell.comparing-took" and "0.6 s" in note and "whether large" in note
+    assert not capture_cell("print(small)", kernel.values, ledger=kernel.ledger).notes
+
+
+def test_what_is_unchanged_is_sent_once(kernel):
+    kernel.run("lr = 0.1\ndata = {'x': [1, 2]}")
+    assert set(kernel.cell("print(lr, data)")) == {"lr", "data"}
+    kernel.run("other = 1")
+    assert kernel.cell("print(lr, data)") == {}
+
+
+def test_what_is_assigned_again_is_sent_though_it_is_equal(kernel):
+    kernel.run("step = 0")
+    kernel.cell("step = step + 1")
+    assert kernel.cell("print(step)") == {}
+    kernel.run("step = 0")
+    assert kernel.cell("print(step)") == {"step": "int (assigned again)"}
+    kernel.values["In"].append("get_ipython().run_cell_magic('time', '', 'step = 0\\n')")
+    assert kernel.cell("print(step)") == {"step": "int (assigned again)"}
+
+
+def test_what_is_changed_in_place_is_sent(kernel):
+    kernel.run("import numpy as np\nw = np.ones(200)\nd = {'a': [1]}")
+    kernel.cell("print(w, d)")
+    kernel.run("w[3] = 7")
+    assert kernel.cell("print(w, d)") == {"w": "float64[200] (changed)"}
+    kernel.run("d['a'].append(2)")
+    assert list(kernel.cell("print(w, d)")) == ["d"]
+
+
+def test_what_the_session_assigned_stays_though_the_notebook_has_the_name(kernel):
+    kernel.run("loss = 5")
+    kernel.cell("loss = 1")
+    assert kernel.cell("print(loss)") == {}
+    kernel.run("loss = 5")
+    assert list(kernel.cell("print(loss)")) == ["loss"]
+
+
+def test_what_came_back_is_not_sent_until_it_changes(kernel):
+    kernel.run("w = [1]")
+    kernel.cell("w = w + [2]")
+    kernel.values["w"] = [1, 2]
+    kernel.ledger.brought_back(["w"], kernel.values)
+    assert kernel.cell("print(w)") == {}
+    kernel.run("w.append(3)")
+    assert list(kernel.cell("print(w)")) == ["w"]
+
+
+@pytest.mark.parametrize("first", ["print(w)", "w = 2"])
+def test_what_did_not_arrive_is_sent_again(kernel, first):
+    """Also in place of what the session made."""
+    kernel.run("w = 1")
+    kernel.cell(first)
+    before = dict(kernel.session)
+    kernel.run("w = 3")
+    kernel.cell("print(w)")
+    kernel.session = before  # the cell was taken back
+    assert list(kernel.cell("print(w)")) == ["w"]
+
+
+def test_after_a_restart_of_the_kernel_what_is_assigned_again_is_sent(kernel):
+    kernel.run("lr = 1")
+    kernel.cell("print(lr)")
+    again = Kernel()
+    again.session = kernel.session
+    again.run("other = 2")
+    assert again.cell("print(lr)") == {}
+    again.run("lr = 3")
+    assert list(again.cell("print(lr)")) == ["lr"]
+
+
+def test_code_that_is_the_same_stays_though_its_cell_ran_again(kernel):
+    source = "def f(x, n=2):\n    return [x + n for _ in range(3)]"
+    kernel.run(source)
+    kernel.cell("f(1)")
+    kernel.run("# a comment\n\n" + source)
+    assert kernel.cell("f(1)") == {}
+    kernel.run(source.replace("n=2", "n=3"))
+    assert list(kernel.cell("f(1)")) == ["f"]
+
+
+def test_code_is_sent_when_what_it_uses_has_changed_even_in_a_cell_before(kernel):
+    kernel.run(
+        "scale = 2\ndef loss(x):\n    return scale * x\n"
+        "def step(x):\n    return loss(x)\ndef other(x):\n    return x"
+    )
+    kernel.cell("step(1), other(1)")
+    kernel.run("def loss(x):\n    return x")
+    assert list(kernel.cell("loss(1)")) == ["loss"]
+    assert kernel.cell("step(1), other(1)") == {"step": "function (what it uses has changed)"}
+    assert kernel.cell("step(1), other(1)") == {}
+
+
+def test_what_the_session_made_after_a_restart_of_its_ranks_stays(kernel):
+    kernel.run("w = 1")
+    kernel.cell("print(w)")
+    kernel.session.clear()
+    kernel.ledger.note_restarts(1, ["w"])
+    kernel.cell("w = 2")
+    assert kernel.session["w"]["token"] is None
+    assert kernel.cell("print(w)") == {}
+
+
+def test_arrays_of_jax_are_told_by_identity(kernel):
+    kernel.run("import jax.numpy as jnp\na = jnp.ones(3)\nd = {'a': a}")
+    kernel.cell("print(a, d)")
+    assert kernel.cell("print(a, d)") == {}
+    kernel.values["d"]["a"] = kernel.values["a"] + 0
+    assert list(kernel.cell("print(a, d)")) == ["d"]
+
+
+def test_a_variable_whose_buffers_are_gone_is_named(kernel):
+    kernel.cell("w = 1")
+    kernel.session["w"]["deleted"] = True
+    kernel.ledger.look(kernel.session)
+    found = capture_cell("print(w)", kernel.values, ledger=kernel.ledger)
+    assert [note.id for note in found.notes] == ["cell.deleted-in-session"]
+    assert capture_cell("w = 2", kernel.values, ledger=kernel.ledger).notes == []
+
+
+def test_a_name_that_only_the_session_has_is_defined(kernel):
+    kernel.cell("model = 1")
+    assert kernel.cell("print(model)") == {}
+    kernel.run("def show():\n    return model")
+    assert list(kernel.cell("show()")) == ["show"]
+    with pytest.raises(UsageError):
+        kernel.cell("print(modle)")
+
+
+def test_a_function_does_not_bring_what_the_session_has(kernel):
+    """It would overwrite that there."""
+    kernel.run("w = [0]\ndef f():\n    return w")
+    kernel.cell("w = [1]")
+    kernel.ledger.look(kernel.session)
+    found = capture_cell("f()", kernel.values, ledger=kernel.ledger)
+    assert found.names == ["f"] and found.kept == ["w"]
+    names: dict[str, Any] = {}
+    from jupyter_jax_trainer.worker.serialization.pickling import load_pairs
+
+    dict(load_pairs(found.stream, found.buffers, names))
+    assert "w" not in names
+
+
+def test_fingerprints_of_equal_contents_are_equal():
+    def counter():
+        count = 0
+
+        def add():
+            nonlocal count
+            count += 1
+            return add
+
+        return add
+
+    one = counter()
+    one.__module__ = "__main__"
+    assert fingerprint(one, {}) == fingerprint(one, {})
+    before = fingerprint(one, {})
+    one()
+    assert fingerprint(one, {}) != before
+    assert fingerprint(np.arange(3), {}) == fingerprint(np.arange(3), {})
+    assert fingerprint(np.arange(3), {}) != fingerprint(np.arange(3.0), {})
+
+
+@pytest.mark.parametrize(
+    ("line", "id"),
+    [
+        ("--idle 1h", "backends.idle-without-session"),
+        ("-s lab --timeout 1h", "backends.not-with-session"),
+        ("-s lab --max-restarts 2", "backends.not-with-session"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_anything_starts(line, id, home):
+    spec = parse_cell_line(line)
+    with pytest.raises(UsageError) as refused:
+        api.prepare(spec)
+    assert refused.value.id == id
+    assert api.jobs() == []
+
+
+def on_ranks(cell: int, **more: Any) -> Variable:
+    return {**variable(None), "cell": cell, **more}
+
+
+def test_what_only_some_ranks_have_is_not_there_for_a_cell_on_others(kernel):
+    session = {"x": on_ranks(1, ranks=[1, 2]), "w": on_ranks(2, bound_on=[1])}
+    kernel.ledger.look(session)
+    with pytest.raises(UsageError) as refused:
+        capture_cell("print(x)", kernel.values, ledger=kernel.ledger)
+    assert refused.value.id == "cell.on-some-ranks" and "--rank 1-2" in refused.value.hint
+    assert capture_cell("x = 1\nprint(x)", kernel.values, ledger=kernel.ledger).kept == []
+    [note] = capture_cell("print(w)", kernel.values, ledger=kernel.ledger).notes
+    assert note.id == "cell.differs-in-session"
+    kernel.ledger.look(session, ranks=[1])
+    found = capture_cell("print(x, w)", kernel.values, ledger=kernel.ledger)
+    assert found.kept == ["x", "w"] and found.notes == []
+    kernel.run("x = 5")
+    kernel.ledger.look(session)
+    assert capture_cell("print(x)", kernel.values, ledger=kernel.ledger).names == ["x"]
+
+
+def test_what_waiting_cells_will_bind_on_some_ranks(kernel):
+    kernel.ledger.look({}, [(["x"], [1]), (["y"], None)])
+    assert set(kernel.ledger.has) == {"y"} and set(kernel.ledger.elsewhere) == {"x"}
+    kernel.ledger.look({}, [(["x"], [1])], ranks=[1])
+    assert set(kernel.ledger.has) == {"x"}

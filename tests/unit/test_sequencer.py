@@ -1,0 +1,135 @@
+"""The cells of a session when its ranks leave and others come in their place."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from made_jobs import made_cell, make_job
+
+from jupyter_jax_trainer.backends.sequencer import Sequencer
+from jupyter_jax_trainer.jobdir import files, session
+from jupyter_jax_trainer.jobdir.state import new_rank
+from jupyter_jax_trainer.jobdir.writer import Recorder
+from jupyter_jax_trainer.options.spec import JobSpec
+
+VARIABLE = {
+    "kind": "array",
+    "type": "float32[3]",
+    "size": 12,
+    "sharding": None,
+    "device_size": 12,
+    "token": None,
+    "deleted": False,
+}
+SAVED: session.Saved = {
+    "time": 1_700_000_000.0,
+    "folder": "session/1",
+    "digest": "d",
+    "nodes": 2,
+    "names": ["w"],
+    "left_out": ["text"],
+    "size": 12,
+}
+
+
+class Ranks:
+    """Two ranks that do what they are told, of which nothing has to be seen."""
+
+    ends, hears = False, True
+
+    def __init__(self, record: Recorder) -> None:
+        self.record = record
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *_: None
+
+
+def begun(lab):
+    """Have a cell begin, and give its directory."""
+    _, cells = lab
+    cells.start()
+    cell = make_job("lab-cell-1", "Running", spec=JobSpec(nodes=2, session="lab"))
+    made_cell(cell, "lab")
+    assert cells.accept("lab-cell-1", cell.take_lock()) is None
+    cells.step()
+    return cell
+
+
+@pytest.fixture
+def lab(home):
+    directory = make_job("lab", "Running", spec=JobSpec(nodes=2, session="lab"))
+    return directory, Sequencer(directory, Ranks(Recorder(directory, [new_rank(0), new_rank(1)])))
+
+
+def bound(names, cell=0):
+    variables = {name: {**VARIABLE, "cell": cell} for name in names}
+    return {"cell": cell, "bound": [*names], "gone": [], "variables": variables}
+
+
+def test_ranks_that_come_in_the_place_of_others_have_what_those_saved_and_it_is_said(lab):
+    directory, cells = lab
+    begun(lab)
+    for rank in (0, 1):
+        cells.take_end(rank, 1, None, {**bound(["w", "text"], 1), "saved": None}, rank)
+        cells.take_check(rank, 1, True)
+    behind = made_cell(make_job("lab-cell-2", "Queued", spec=JobSpec(nodes=2)), "lab")
+    cells.accept("lab-cell-2", behind.take_lock())
+    cells.take_saved(SAVED)
+    cells.leave("preempted")
+    left = files.read_json(behind.state, {})
+    assert left["state"] == "Cancelled" and "preempted" in left["reason"]
+    known = session.known(directory)
+    assert (known["lost"], known["saved"], known["variables"]) == (["text", "w"], SAVED, {})
+    for rank in (0, 1):
+        cells.take_restored(rank, bound(["w"]), SAVED)
+    cells.start()
+    known = session.known(directory)
+    assert (known["lost"], known["restored"], [*known["variables"]]) == (["text"], SAVED, ["w"])
+    told = directory.events.read_text()
+    assert "saved before its pods end: w" in told and "Lost are text." in told
+    cells.lose()  # ranks started anew in the same pods have nothing
+    assert session.known(directory)["restored"] is None
+
+
+def test_ranks_that_can_not_be_heard_are_given_time_to_meet(lab, monkeypatch):
+    monkeypatch.setenv("JAXTRAIN_MEET_TIMEOUT", "0.001")
+    _, cells = lab
+    cell = begun(lab)
+    stopped = []
+    ranks = cells._ranks
+    ranks.stop, ranks.hears = lambda: stopped.append(True), False
+    for rank in (0, 1):
+        cells.take_end(rank, 1, None, {**bound([], 1), "saved": None}, rank)
+    time.sleep(0.01)
+    cells.step()
+    assert not stopped
+    ranks.hears = True
+    time.sleep(0.01)
+    cells.step()
+    assert stopped
+    cells.lose()
+    cells.restarted(())
+    assert files.read_json(cell.state, {})["state"] == "Failed"
+
+
+def test_what_another_store_has_the_ranks_do_is_followed_and_own_cells_are_given_up(lab):
+    directory, cells = lab
+    cell = begun(lab)
+    behind = made_cell(make_job("lab-cell-2", "Queued", spec=JobSpec(nodes=2)), "lab")
+    cells.accept("lab-cell-2", behind.take_lock())
+    assert not cells.note_other(1)  # it is an own one
+    cells.give_up("taken over")
+    states = [files.read_json(one.state, {}) for one in (cell, behind)]
+    assert [one["state"] for one in states] == ["Failed", "Cancelled"]
+    assert {one["reason"] for one in states} == {"taken over"} and not cells.ready
+    assert cells.note_other(5) and cells.note_other(5)
+    for rank in (0, 1):
+        cells.take_other(rank, bound(["theirs"], 5))
+        cells.take_other(rank, bound(["mine"], 1))
+    assert [*session.known(directory)["variables"]] == ["theirs"]
+    cells.forget(1)
+    cells.publish()
+    assert session.known(directory)["variables"]["theirs"]["ranks"] == [0]
+    assert cells.probe() == 6

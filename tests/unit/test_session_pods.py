@@ -1,0 +1,264 @@
+"""A session in its pods: real ranks and their process 1, told through the channel on loopback."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import os
+import signal
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import podruns
+import pytest
+from harness import alive, eventually
+from podruns import PodRun, start
+from relays import Loopback
+
+from jupyter_jax_trainer.backends.kubernetes.follow.errands import Tell
+from jupyter_jax_trainer.backends.kubernetes.follow.line import Line, Target
+from jupyter_jax_trainer.bundle import Part, write_bundle
+from jupyter_jax_trainer.capture import Capture, capture_cell
+from jupyter_jax_trainer.capture.files import Files
+from jupyter_jax_trainer.worker.pod.wire import Owner
+from jupyter_jax_trainer.worker.processes import descendants
+
+pytestmark = pytest.mark.slow  # together
+
+
+def file(folder: Path, text: str) -> Files:
+    """Give a file with a text, to be sent along."""
+    path = folder / text
+    path.write_text(text)
+    return Files({"data/given.txt": path}, len(text))
+
+
+class Pods:
+    """The pods of a session, and a way to them."""
+
+    def __init__(self, folder: Path, nodes: int, idle: str, **more: str) -> None:
+        path = folder / "session.pyz"
+        first = Capture("", files=file(folder, "first"))
+        digest = write_bundle(path, "lab", first, part=Part.SESSION)
+        scratch = tempfile.mkdtemp(dir=folder)  # of these pods, not of those before
+        more |= {"JAXTRAIN_CHANNEL_PORT": "0", "JAXTRAIN_IDLE": idle, "JAXTRAIN_SCRATCH": scratch}
+        self.folder = folder
+        self.runs = [
+            start(folder, path, digest, rank=rank, nodes=nodes, **more) for rank in range(nodes)
+        ]
+        self.line = Line(Loopback(), Owner("ab" * 16, 1))
+        self._numbers = itertools.count(1)
+        self.wait("running")
+
+    def wait(self, kind: str, times: int = 1) -> list[dict[str, Any]]:
+        """Wait until each rank has said something so often, and give its last words of that."""
+        for run in self.runs:
+            run.read(lambda run: run.kinds().count(kind) >= times)
+        return [run.get(kind) for run in self.runs]
+
+    @property
+    def target(self) -> Target:
+        ports = [run.get("hello")["channel"] for run in self.runs]
+        others = {rank: ("127.0.0.1", port) for rank, port in enumerate(ports) if rank}
+        return Target(pod="pod-0", port=ports[0], key=podruns.KEY, addresses=others)
+
+    @property
+    def processes(self) -> dict[int, str]:
+        return {rank: run.get("hello")["frame"][0] for rank, run in enumerate(self.runs)}
+
+    def cell(
+        self,
+        source: str,
+        names: Mapping[str, Any] | None = None,
+        files: Files | None = None,
+        wheels: Mapping[str, bytes] | None = None,
+    ) -> Tell:
+        """Have a cell run; give the errand, with which it can be told once more."""
+        number = next(self._numbers)
+        path = self.folder / f"{number}.pyz"
+        capture = capture_cell(source, {"__name__": "__main__", **(names or {})})
+        capture.files = files or capture.files
+        name = f"lab-cell-{number}"
+        digest = write_bundle(path, name, capture, part=Part.CELL, wheels=wheels)
+        told = {"kind": "cell", "cell": number, "order": 8 * number, "digest": digest}
+        errand = Tell({**told, "name": name}, self.processes, path)
+        errand.run(self.line, self.target)
+        return errand
+
+    def tell(self, **told: Any) -> None:
+        self.line.tell(self.target, self.processes, told, b"")
+
+    def rank(self, number: int) -> int:
+        """Return the process of a rank itself."""
+        pid = self.runs[number].process.pid
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        return int(children[0])
+
+
+@pytest.fixture
+def pods(tmp_path: Path) -> Iterator[Any]:
+    made: list[Pods] = []
+
+    def begin(nodes: int = 1, idle: str = "600", **more: str) -> Pods:
+        made.append(Pods(tmp_path, nodes, idle, **more))
+        return made[-1]
+
+    yield begin
+    for one in made:
+        one.line.close()
+        podruns.kill(*one.runs)
+
+
+def printed(run: PodRun, number: int) -> list[str]:
+    """Return what a rank printed between its two messages about a cell."""
+    began, ended = (
+        next(m for m in run.messages if m["kind"] == kind and m["cell"] == number)
+        for kind in ("began", "ended")
+    )
+    return run.text.encode()[began["at_byte"] : ended["at_byte"]].decode().splitlines()
+
+
+def test_cells_small_and_large_run_once_on_all_ranks_with_what_was_there(pods):
+    session = pods(nodes=2)
+    first = session.cell("kept = 20\nprint('one', end='')")
+    session.wait("ended")
+    first.run(session.line, session.target)  # as the next follower does
+    session.cell("print('two', globals()['kept'], len(large))", {"large": os.urandom(3 << 20)})
+    ends = session.wait("ended", 2)
+    assert [end["error"] for end in ends] == [None, None]
+    for run in session.runs:
+        assert printed(run, 1) == ["one"] and printed(run, 2) == [f"two 20 {3 << 20}"]
+        assert run.kinds().count("began") == 2
+    assert ends[0]["variables"]["kept"]["cell"] == 1 and ends[1]["variables"] == {}
+
+
+def test_what_was_meant_for_a_process_before_is_left_out_by_the_next(pods):
+    session = pods()
+    session.cell("print('one')")
+    session.wait("ended")
+    before = session.processes
+    session.line.restart(session.target, "again")
+    session.wait("running", 2)
+    assert session.processes != before
+    told = {"kind": "check", "cell": 1, "order": 12}
+    session.line.tell(session.target, before, told, b"")
+    session.cell("print('two')")
+    session.wait("ended", 2)
+    assert not session.runs[0].has("checked")
+
+
+def test_a_rank_that_dies_leaves_its_pod_to_the_next_and_files_of_the_start_come_back(
+    pods, tmp_path
+):
+    session = pods()
+    session.cell("import os\nprint('last', flush=True)\nos.kill(os.getpid(), 9)")
+    (gone,) = session.wait("gone")
+    assert gone["exit"] == -signal.SIGKILL and alive(session.runs[0].process.pid)
+    session.line.restart(session.target, "again")
+    session.wait("running", 2)
+    session.cell("print(open('data/given.txt').read())", files=file(tmp_path, "second"))
+    session.wait("ended")
+    session.cell("print(open('data/given.txt').read())")
+    session.wait("ended", 2)
+    assert [printed(session.runs[0], number) for number in (2, 3)] == [["second"]] * 2
+    session.line.restart(session.target, "once more")
+    session.wait("running", 3)
+    session.cell("print(open('data/given.txt').read())")
+    session.wait("ended", 3)
+    assert printed(session.runs[0], 4) == ["first"]
+    session.runs[0].process.terminate()
+    assert session.runs[0].end() == 128 + signal.SIGTERM
+
+
+def test_a_later_cell_brings_packages(pods):
+    session = pods()
+    wheel = io.BytesIO()
+    with zipfile.ZipFile(wheel, "w") as file:
+        file.writestr("late.py", "here = 7")
+    session.cell(
+        "import late\nprint(late.here)", wheels={"late-1-py3-none-any.whl": wheel.getvalue()}
+    )
+    session.wait("ended")
+    session.cell("import late\nprint(late.here)")
+    session.wait("ended", 2)
+    assert [printed(session.runs[0], number) for number in (1, 2)] == [["7"]] * 2
+
+
+def test_an_interrupt_is_for_the_cell_that_it_names(pods):
+    session = pods()
+    session.cell("import time\nprint('waits', flush=True)\ntime.sleep(600)")
+    session.runs[0].read(lambda run: "waits" in run.text)
+    session.tell(kind="interrupt", cell=1, order=11)
+    (ended,) = session.wait("ended")
+    assert ended["error"]["type"] == "KeyboardInterrupt"
+    session.cell("import time\ntime.sleep(0.2)\nprint('whole')")
+    session.tell(kind="interrupt", cell=1, order=19)
+    (ended,) = session.wait("ended", 2)
+    assert ended["error"] is None
+
+
+def test_it_ends_when_it_is_idle_without_anybody_and_not_while_a_cell_runs(pods):
+    session = pods(nodes=2, idle="1")
+    session.cell("import jax, time\ntime.sleep(2.5 * jax.process_index())\nprint('whole')")
+    for run in session.runs:
+        assert run.end() == 0
+        assert run.get("ended")["error"] is None and run.has("finished")
+    assert session.runs[0].get("idle")["seconds"] == 1.0
+
+
+def test_a_session_that_ends_takes_no_more(pods):
+    session = pods(idle="0.5")
+    target, processes = session.target, session.processes
+    eventually(lambda: session.runs[0].read(lambda run: run.has("idle")))
+    with pytest.raises(OSError):
+        session.line.tell(target, processes, {"kind": "check", "cell": 9, "order": 76}, b"")
+    assert session.runs[0].end() == 0
+    assert not descendants(session.runs[0].process.pid)
+
+
+def end_all(session: Pods) -> None:
+    """Tell one pod to end: all ranks hear of it; and then the other."""
+    for run in reversed(session.runs):
+        run.process.terminate()
+        assert run.end() == 128 + signal.SIGTERM
+
+
+def test_pods_that_are_told_to_end_save_and_the_next_ones_begin_with_that(pods, tmp_path):
+    kept = {"JAXTRAIN_CHECKPOINT_DIR": str(tmp_path / "volume")}
+    session = pods(nodes=2, **kept)
+    session.cell(
+        "import time, jax, jax.numpy as jnp\nfrom jupyter_jax_trainer import report\n"
+        "from jax.experimental import multihost_utils as m\n"
+        "own, text, done = jnp.full(2, jax.process_index()), 'lost', jnp.zeros((), int)\n"
+        "while True:\n    time.sleep(0.02 * jax.process_index())\n"
+        "    m.process_allgather(jnp.ones(1))\n    done = done + 1\n    report(int(done))"
+    )
+    session.wait("reports")
+    end_all(session)
+    saved = session.runs[0].get("saved")["saved"]
+    assert saved["names"] == ["done", "own"] and "text" in saved["left_out"]
+    done = {run.get("reports")["reports"][-1]["step"] for run in session.runs}
+    assert len(done) == 1 and not session.runs[0].has("ended")
+    stranger = tmp_path / "volume" / "session" / ("9" * 20)
+    stranger.mkdir()
+    (stranger / "saved.json").write_text('{"saved": "{}", "mac": "0"}')
+
+    after = pods(nodes=2, **kept)
+    told = after.wait("restored")
+    assert told[0]["saved"] == saved and sorted(told[1]["bound"]) == ["done", "own"]
+    after.cell("print(*(str(globals().get(one)) for one in ('done', 'own', 'text')))")
+    after.wait("ended")
+    shown = [printed(run, 1) for run in after.runs]
+    assert shown == [[f"{max(done)} [{rank} {rank}] None"] for rank in (0, 1)]
+    after.line.restart(after.target, "again")
+    after.wait("running", 2)
+    assert [run.kinds().count("restored") for run in after.runs] == [1, 1]
+    after.cell("import numpy as np\nhost = np.ones(2)")
+    after.wait("ended", 2)
+    after.tell(kind="check", cell=2, order=20)
+    after.wait("checked")
+    end_all(after)
+    assert after.runs[0].get("saved")["saved"]["names"] == ["host"]
