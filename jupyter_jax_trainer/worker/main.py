@@ -158,6 +158,8 @@ class Worker:
                 raise
         finally:
             reporter.flush()
+        if rendezvous.devices_in_use():
+            rendezvous.settle([])
         self._profiler.end()
         displayer.show_figures()
         self._send_results(manifest["out"], namespace)

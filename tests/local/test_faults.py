@@ -70,6 +70,15 @@ def test_an_exception_ends_the_job_with_its_traceback(start):
     assert "jupyter_jax_trainer" not in told and "site-packages" not in told
 
 
+def test_a_job_fails_by_what_it_dispatched_last_though_nothing_waits_for_it(start):
+    failure = fails(
+        "import time\nimport jax, jax.numpy as jnp\n"
+        "def fail(x):\n    time.sleep(0.5)\n    raise ValueError('too late')\n"
+        "bad = jax.jit(lambda x: jax.pure_callback(fail, x, x))(jnp.ones(3))\n"
+    )
+    assert failure.kind == "error" and "too late" in failure.message
+
+
 @pytest.mark.parametrize(
     ("code", "kind", "said"),
     [

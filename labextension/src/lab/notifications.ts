@@ -66,9 +66,22 @@ export async function notifyEnd(
 const SOON = 300; // seconds before the end of an idle session
 const LATE = 5; // that the clocks of server and page may differ
 
-/** Notify, once in all pages, that an idle session ends soon, and offer to prolong it. */
+/** The notifications of idle sessions that this page shows, by the session's uid. */
+const idle = new Map<string, { id: string; ends: number }>();
+
+/**
+ * Notify, once in all pages, that an idle session ends soon, and offer to prolong it.
+ *
+ * The notification goes when the session was prolonged elsewhere, is busy again, or has ended.
+ */
 export async function notifyIdle(row: Row, host: Host, notify: Notify): Promise<void> {
   const { idle_since: since = null, idle_ends: ends = null } = row.session ?? {};
+  const session = row.uid ?? row.key;
+  const shown = idle.get(session);
+  if (shown && (!row.active || ends === null || Math.abs(ends - shown.ends) > LATE)) {
+    idle.delete(session);
+    Notification.dismiss(shown.id);
+  }
   if (notify === 'none' || !row.active || since === null || ends === null) {
     return;
   }
@@ -76,11 +89,11 @@ export async function notifyIdle(row: Row, host: Host, notify: Notify): Promise<
   if (left <= 0 || left > Math.min(SOON, (ends - since) / 2) + LATE) {
     return;
   }
-  if (!(await claimNotification(`idle ${row.uid ?? row.key} ${Math.round(ends)}`))) {
+  if (!(await claimNotification(`idle ${session} ${Math.round(ends)}`))) {
     return;
   }
   const { trans } = host;
-  Notification.warning(
+  const id = Notification.warning(
     trans.__(
       'Session %1 is idle, and ends in %2. Its variables are lost then.',
       sanitize(row.name),
@@ -94,6 +107,7 @@ export async function notifyIdle(row: Row, host: Host, notify: Notify): Promise<
       autoClose: Math.max(1000, left * 1000)
     }
   );
+  idle.set(session, { id, ends });
 }
 
 const MOST_MISSED = 5; // notifications; for more there is the list

@@ -19,10 +19,16 @@ describe('where the time of a job goes', () => {
     show({ spending });
     doing(() => button('▸ Time').click());
     expect(find('[data-section=spending]').textContent).toContain('goodput 75 %');
-    expect(all('.jaxtrain-shares > div').map(({ style }) => style.clipPath)).toEqual([
+    const bars = all('.jaxtrain-shares > div').map(({ style }) => style.clipPath);
+    expect(bars.slice(0, 3)).toEqual([
       'inset(0 95.00% 0 0.00%)',
       'inset(0 75.00% 0 5.00%)',
       'inset(0 0.00% 0 25.00%)'
+    ]);
+    expect(bars.slice(3, 6)).toEqual([
+      'inset(0 98.00% 0 0.00%)', // of rank 3: outside jax as long as rank 0
+      'inset(0 58.00% 0 2.00%)', // and longer: it is late by that
+      'inset(0 0.00% 0 42.00%)'
     ]);
     expect(texts('.jaxtrain-parts li')).toEqual([
       'waiting 5 s',
@@ -35,10 +41,12 @@ describe('where the time of a job goes', () => {
       '500 ms',
       '210 ms',
       '200 ms',
+      '',
       '0',
       '500 ms',
       '10 ms',
-      '0 ms'
+      '0 ms',
+      ''
     ]);
   });
 

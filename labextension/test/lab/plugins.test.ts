@@ -257,7 +257,8 @@ describe('the job list and what is said of jobs', () => {
 
   it('says once that an idle session ends soon, which a click prolongs', async () => {
     lab.settings = { notify: 'all' };
-    const warning = vi.spyOn(Notification, 'warning').mockReturnValue('').mockClear();
+    const warning = vi.spyOn(Notification, 'warning').mockReturnValue('first').mockClear();
+    const dismiss = vi.spyOn(Notification, 'dismiss').mockClear();
     await start(true);
     const id = opened('jobs');
     const now = Date.now() / 1000;
@@ -270,7 +271,9 @@ describe('the job list and what is said of jobs', () => {
     idle(290);
     await vi.waitFor(() => expect(warning).toHaveBeenCalledTimes(1));
     FakeSocket.last.say(changed(id, [row()]));
+    expect(dismiss).not.toHaveBeenCalled();
     idle(1800);
+    await vi.waitFor(() => expect(dismiss.mock.calls).toEqual([['first']]));
     idle(200);
     await vi.waitFor(() => expect(warning).toHaveBeenCalledTimes(2));
     const [said, options] = warning.mock.calls[0] ?? [];

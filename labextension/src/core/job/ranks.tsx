@@ -105,7 +105,9 @@ function RankTable({ row, ranks, failed, machine, host }: RanksProps) {
             <th scope="col">{pods ? trans.__('Node') : trans.__('Host')}</th>
             <th scope="col">{trans.__('Restarts')}</th>
             <th scope="col">{memory ? trans.__('Memory') : trans.__('Exit')}</th>
-            <th scope="col">{trans.__('Memory so far')}</th>
+            <th scope="col" title={trans.__('Memory over time')}>
+              {memory ? trans.__('Trend') : trans.__('Memory')}
+            </th>
           </tr>
         </thead>
         <tbody>

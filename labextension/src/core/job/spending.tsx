@@ -14,7 +14,8 @@ function partLabel(name: string, trans: Translator): string {
     host: trans.__('data and other Python'),
     steps: trans.__('steps'),
     checkpoints: trans.__('checkpoints'),
-    other: trans.__('other')
+    other: trans.__('other'),
+    late: trans.__('late')
   };
   return known[name] ?? sanitize(name);
 }
@@ -51,22 +52,9 @@ export function SpendingPart({ spending, host }: SpendingProps) {
 
 function Spent({ spending, trans }: { spending: Spending; trans: Translator }) {
   const parts = Object.entries(spending.parts);
-  const shares = sharesOf(parts.map(([, seconds]) => seconds));
   return (
     <>
-      <div class="jaxtrain-shares" aria-hidden="true">
-        {parts.map(([name, seconds], index) => {
-          const [from, to] = shares[index] ?? [0, 100];
-          return (
-            <div
-              key={name}
-              data-part={name}
-              title={`${partLabel(name, trans)} · ${span(seconds, trans)}`}
-              style={{ clipPath: `inset(0 ${(100 - to).toFixed(2)}% 0 ${from.toFixed(2)}%)` }}
-            />
-          );
-        })}
-      </div>
+      <Bar parts={parts} shares={sharesOf(parts.map(([, seconds]) => seconds))} trans={trans} />
       <ul class="jaxtrain-parts" aria-label={trans.__('Where the time goes')}>
         {parts.map(([name, seconds]) => (
           <li key={name} data-part={name}>
@@ -88,6 +76,33 @@ function Spent({ spending, trans }: { spending: Spending; trans: Translator }) {
   );
 }
 
+interface BarProps {
+  /** Each part with its seconds. */
+  parts: readonly [string, number][];
+  /** From where to where each goes, in per cent. */
+  shares: readonly [number, number][];
+  trans: Translator;
+}
+
+/** A bar of parts, which can be read beside it. */
+function Bar({ parts, shares, trans }: BarProps) {
+  return (
+    <div class="jaxtrain-shares" aria-hidden="true">
+      {parts.map(([name, seconds], index) => {
+        const [from, to] = shares[index] ?? [0, 100];
+        return (
+          <div
+            key={name}
+            data-part={name}
+            title={`${partLabel(name, trans)} · ${span(seconds, trans)}`}
+            style={{ clipPath: `inset(0 ${(100 - to).toFixed(2)}% 0 ${from.toFixed(2)}%)` }}
+          />
+        );
+      })}
+    </div>
+  );
+}
+
 const MOST = 16; // ranks; those that come last
 
 function LateTable({ late, trans }: { late: readonly LateRank[]; trans: Translator }) {
@@ -101,19 +116,48 @@ function LateTable({ late, trans }: { late: readonly LateRank[]; trans: Translat
             <th scope="col">{trans.__('Step')}</th>
             <th scope="col">{trans.__('Outside jax')}</th>
             <th scope="col">{trans.__('Late')}</th>
+            <th scope="col" aria-hidden="true">
+              {trans.__('Share of a step')}
+            </th>
           </tr>
         </thead>
         <tbody>
-          {shown.map(({ rank, step, host, late: by }) => (
-            <tr key={rank}>
-              <th scope="row">{rank}</th>
-              <td>{span(step, trans)}</td>
-              <td>{span(host, trans)}</td>
-              <td>{span(by, trans)}</td>
-            </tr>
+          {shown.map(each => (
+            <LateLine key={each.rank} {...each} trans={trans} />
           ))}
         </tbody>
       </table>
     </div>
+  );
+}
+
+/** How late a rank is, in numbers and as parts of its step. */
+function LateLine({ rank, step, host, late, trans }: LateRank & { trans: Translator }) {
+  // jax may compute while the rank is outside of it.
+  const inJax = Math.max(0, step - host);
+  const percent = 100 / Math.max(step, host, Number.MIN_VALUE);
+  const [first, second] = [(host - late) * percent, host * percent];
+  return (
+    <tr>
+      <th scope="row">{rank}</th>
+      <td>{span(step, trans)}</td>
+      <td>{span(host, trans)}</td>
+      <td>{span(late, trans)}</td>
+      <td aria-hidden="true">
+        <Bar
+          parts={[
+            ['host', host - late],
+            ['late', late],
+            ['steps', inJax]
+          ]}
+          shares={[
+            [0, first],
+            [first, second],
+            [second, 100]
+          ]}
+          trans={trans}
+        />
+      </td>
+    </tr>
   );
 }
