@@ -17,7 +17,7 @@ _DEVICE = re.compile(r"/device:(GPU|TPU):\d+")
 _HOST = "/host:CPU"
 _OPERATIONS = "XLA Ops"  # the line of a TPU; a GPU has one for each of its streams
 _STREAM = "Stream"
-_OF_XLA = "tf_XLA"  # how the threads are called that run operations on a CPU
+_OF_XLA = "tf_XLA"  # how the threads are called that run nothing but operations on a CPU
 _TIMES = ("Task Environment", "profile_start_time", "profile_stop_time")
 _COLLECTIVE = re.compile(
     r"(ragged-)?(all-(reduce|gather|to-all)|reduce-scatter|collective-|send|recv|nccl)", re.I
@@ -126,12 +126,15 @@ def _add_devices(data: ProfileData, totals: _Totals) -> str | None:
 
 
 def _add_host(data: ProfileData, totals: _Totals) -> bool:
-    """Add what a CPU has run; say whether that is anything."""
+    """Add what a CPU has run; say whether that is anything.
+
+    Small programs run in the thread that calls them. Such lines come last: most of their events are
+    no operations, and only so many are looked at.
+    """
     for plane in data.planes:
         if plane.name == _HOST:
-            for line in plane.lines:
-                if line.name.startswith(_OF_XLA):
-                    totals.add(_events(line, totals, None))
+            for line in sorted(plane.lines, key=lambda one: not one.name.startswith(_OF_XLA)):
+                totals.add(_events(line, totals, None))
     return bool(totals.operations)
 
 

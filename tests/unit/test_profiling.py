@@ -7,6 +7,8 @@ import gzip
 import os
 import queue
 import shutil
+import subprocess
+import sys
 import time
 import zipfile
 from collections import namedtuple
@@ -25,7 +27,7 @@ from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.state import ProfileOfRank, ProfileState
 from jupyter_jax_trainer.options.spec import parse_cell_line
-from jupyter_jax_trainer.profiles import memory, reading, summary
+from jupyter_jax_trainer.profiles import memory, reading, summary, traces
 from jupyter_jax_trainer.trust import policy
 from jupyter_jax_trainer.worker import profiling
 from jupyter_jax_trainer.worker.pod import delivery, frames
@@ -144,6 +146,20 @@ def test_it_comes_out_of_a_pod_with_the_log(tmp_path, job, trusted):
     assert whole["ranks"][0]["platform"] == "cpu" and whole["operations"]
     assert any("module" in held["where"] for held in whole["ranks"][0]["allocations"])
     assert not list(job.path.glob("profile-*"))
+
+
+def test_small_programs_are_counted_that_run_in_the_thread_which_calls_them(tmp_path):
+    code = (
+        "import sys, jax, jax.numpy as jnp\nfrom pathlib import Path\n"
+        "from jupyter_jax_trainer.worker import profiling\n"
+        "profiling._start_trace(Path(sys.argv[1]))\n"
+        "for _ in range(20): jax.jit(jnp.sin)(jnp.ones(9)).block_until_ready()\n"
+        "profiling._stop_trace(Path(sys.argv[1]))\n"
+    )
+    subprocess.run([sys.executable, "-c", code, tmp_path], check=True)
+    found = traces.read(0, tmp_path / TRACE)
+    assert found["platform"] == "cpu"
+    assert sum(one["count"] for one in found["operations"]) >= 20
 
 
 @pytest.mark.parametrize("fetched", [True, False])
