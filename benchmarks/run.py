@@ -37,7 +37,7 @@ GROUPS = {
         "where_pods",
         "sampling",
     ),
-    "face": ("face_start", "face_log", "face_live", "face_jobs", "face_others"),
+    "face": ("face_start", "face_log", "face_live", "face_jobs", "face_machine", "face_others"),
     "cluster": (
         "cluster_start",
         "cluster_older",

@@ -37,7 +37,7 @@ CLUSTER = (
 )
 # Variations of others, and what needs a minute: tried before a release.
 RARE = ("start_older", "session_edits", "session_hour")
-RARE_FACE = ("face_start", "face_others")
+RARE_FACE = ("face_start", "face_machine", "face_others")
 RARE_ON_CLUSTER = ("cluster_start", "cluster_older", "cluster_packages")
 ELSEWHERE = ("queue_fifty",)  # tests/cluster/test_queues.py, which installs Kueue
 
