@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import importlib.util
 import io
 import re
+import sys
 import zipfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.machinery import EXTENSION_SUFFIXES
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from packaging.tags import Tag, parse_tag
 
@@ -21,6 +23,8 @@ _DATE = (1980, 1, 1, 0, 0, 0)  # the same files are the same bytes
 _PURE = "py3-none-any"
 # About this machine: by whom it was installed here, from which folder or address.
 _STAYS = ("RECORD", "INSTALLER", "REQUESTED", "direct_url.json", "RECORD.jws", "RECORD.p7s")
+_HEADER = 16  # bytes before the code in a .pyc file
+_UNCHECKED = (1).to_bytes(4, "little")  # PEP 552: by the hash of the source, which is not read
 _COMPILED = (*EXTENSION_SUFFIXES, ".so", ".pyd", ".dll", ".dylib", ".a")
 _SHARED_OBJECT = re.compile(r"\.so(\.[0-9]+)+$")
 _GLIBC = re.compile(r"manylinux_([0-9]+)_([0-9]+)_(\w+)")
@@ -101,6 +105,7 @@ def pack(one: Installed, platform: Platform) -> Wheel:
 
     Its modules and data go, and its metadata with the entry points; scripts and what else is
     outside of its folder do not. Of an editable one the metadata goes: its modules are own ones.
+    Where the same Python runs the byte code goes along that is here, which takes long to compile.
 
     Raises
     ------
@@ -130,6 +135,8 @@ def pack(one: Installed, platform: Platform) -> Wheel:
         except OSError as error:
             raise CannotPack(say.UNREADABLE_FILE(file=name, error=error.strerror)) from None
     tags = _tags(one, members, platform)
+    if platform.python == f"{sys.version_info[0]}.{sys.version_info[1]}":
+        members |= _byte_code(one.place, members)
     members[f"{info}/RECORD"] = record = _record(members, info)
     version = re.sub(r"[^\w.+!]+", "_", one.version)
     file = f"{one.name.replace('-', '_')}-{version}-{tags}.whl"
@@ -140,6 +147,34 @@ def pack(one: Installed, platform: Platform) -> Wheel:
         data=_zipped(members, record),
         left_out=left_out,
     )
+
+
+def _byte_code(place: Path, members: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Return the byte code that is here for modules, as good wherever they are unpacked.
+
+    Another release of this Python passes over it.
+    """
+    found: dict[str, bytes] = {}
+    for name, source in members.items():
+        if not name.endswith(".py"):
+            continue
+        path = place / name
+        try:
+            compiled = Path(importlib.util.cache_from_source(path)).read_bytes()
+            changed = int(path.stat().st_mtime)
+        except OSError:
+            continue
+        # By time and size; what another program has made by hash may be anything.
+        stamp = b"".join(
+            (number & 0xFFFFFFFF).to_bytes(4, "little") for number in (0, changed, len(source))
+        )
+        if compiled[:_HEADER] == importlib.util.MAGIC_NUMBER + stamp:
+            head = importlib.util.MAGIC_NUMBER + _UNCHECKED + importlib.util.source_hash(source)
+            # Where it would be without a folder for all byte code (PYTHONPYCACHEPREFIX).
+            cache = PurePosixPath(name).parent / "__pycache__"
+            file = f"{path.stem}.{sys.implementation.cache_tag}.pyc"
+            found[str(cache / file)] = head + compiled[_HEADER:]
+    return found
 
 
 def _tags(one: Installed, files: Iterable[str], platform: Platform) -> str:

@@ -8,6 +8,7 @@ import importlib
 import io
 import json
 import os
+import py_compile
 import re
 import shutil
 import subprocess
@@ -311,6 +312,34 @@ def test_all_of_a_package_arrives_and_is_found(site, tmp_path):
         tmp_path,
     )
     assert found == ["1.2", "hello", "1,2\n", sorted(inside)]
+
+
+def test_byte_code_goes_along_where_the_same_python_runs_it(site, tmp_path):
+    """It takes a second and a half of each pod to compile Flax and what that needs."""
+    files = {f"stuff/{name}.py": f"name = {name!r}\n" for name in ("kept", "changed", "older")}
+    site.install("stuff", files={"stuff/__init__.py": "", **files})
+    names = {name: site.path / f"stuff/{name}.py" for name in ("__init__", "kept", "changed")}
+    for path in names.values():
+        py_compile.compile(str(path), doraise=True)
+    names["changed"].write_text("name = 'other one'\n")
+    packed = gather("import stuff.kept")
+    compiled = {name for name in members(packed.wheels[0]) if name.endswith(".pyc")}
+    tag = sys.implementation.cache_tag
+    assert compiled == {f"stuff/__pycache__/{name}.{tag}.pyc" for name in ("__init__", "kept")}
+    program = (
+        "import sys; from importlib import machinery as m\n"
+        "read = []\n"
+        "class Loader(m.SourceFileLoader):\n"
+        "    def source_to_code(self, data, path, **_):\n"
+        "        read.append(path.rpartition('/')[2]); return super().source_to_code(data, path)\n"
+        "sys.path_hooks.insert(0, m.FileFinder.path_hook((Loader, ['.py'])))\n"
+        "sys.path_importer_cache.clear()\n"
+        "import stuff.kept, stuff.changed\n"
+        "print(json.dumps([stuff.changed.name, read]))"
+    )
+    assert in_pod(packed, program, tmp_path) == ["other one", ["changed.py"]]
+    other = gather("import stuff.kept", image(python="3.99"))
+    assert not any(name.endswith(".pyc") for name in members(other.wheels[0]))
 
 
 def test_of_a_namespace_the_parts_go_that_are_named(site, tmp_path):
