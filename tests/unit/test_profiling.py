@@ -177,6 +177,13 @@ def test_a_large_one_is_held_until_it_is_fetched(tmp_path, job, trusted, monkeyp
     assert isinstance(held, messages.ProfileHeld)
     if fetched:
         found: list[ProfileOfRank] = []
+        (hold,) = carrier._holds
+
+        def take() -> None:
+            hold.join(0.3)
+            assert hold.is_alive(), "a cell ends when its rank may go on, and has its profile then"
+            found.append(arriving.unpack(job, 0, held.taken))
+
         target = arriving.archive_of(job, 0, "1")
         where = {"port": held.port, "seconds": held.seconds, "rank": 0, "since": time.time()}
         fetch = Fetch(
@@ -187,7 +194,7 @@ def test_a_large_one_is_held_until_it_is_fetched(tmp_path, job, trusted, monkeyp
             target,
             pytest.fail,
             mine=True,
-            on_end=lambda: found.append(arriving.unpack(job, 0, held.taken)),
+            on_taken=take,
         )
         fetch.run()
         assert found[0]["problem"] is None and found[0]["files"] == {TRACE: 5}

@@ -130,8 +130,10 @@ class Fetch(threading.Thread):
     mine
         Whether the user submitted the job. Somebody else's pod is not told that it may go: whoever
         submitted it may not have the results yet.
+    on_taken
+        Called when it is here, before the pod is told that it may go.
     on_end
-        Called when it is here, or will not come.
+        Called when nothing more is done.
 
     Attributes
     ----------
@@ -149,6 +151,7 @@ class Fetch(threading.Thread):
         problem: Callable[[str], None],
         *,
         mine: bool,
+        on_taken: Callable[[], object] = lambda: None,
         on_end: Callable[[], object] = lambda: None,
     ) -> None:
         super().__init__(name=f"fetch-{pod}", daemon=True)
@@ -159,7 +162,7 @@ class Fetch(threading.Thread):
             key.encode(), b"result " + held["sha256"].encode(), hashlib.sha256
         ).hexdigest()
         self._target = target
-        self._on_end = on_end
+        self._on_taken, self._on_end = on_taken, on_end
         self._problem = problem
         self._mine = mine
         self.doing: str = say.FETCHING()
@@ -180,6 +183,7 @@ class Fetch(threading.Thread):
     def _run(self) -> None:
         if self._target.exists():  # a follower before this one has not said so
             sync_folder(self._target.parent)
+            self._on_taken()
             self._let_go()
             return
         if not self._mine and self._held["size"] > _MOST_OF_OTHERS:
@@ -191,6 +195,7 @@ class Fetch(threading.Thread):
             try:
                 self._more(part)
                 self._take(part)
+                self._on_taken()
                 self._let_go()
                 return
             except ApiError as error:

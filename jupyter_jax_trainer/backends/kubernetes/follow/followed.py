@@ -51,7 +51,6 @@ from jupyter_jax_trainer.jobdir.failure import (
 )
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.state import not_taken
-from jupyter_jax_trainer.jobdir.writer import Recorder
 from jupyter_jax_trainer.messages import channel
 from jupyter_jax_trainer.messages import follow as say
 from jupyter_jax_trainer.options.spec import JobSpec
@@ -602,25 +601,32 @@ class Followed:
                 profiles.archive_of(directory, held["rank"], held["taken"]["name"]),
                 self.problem,
                 mine=standing.mine,
-                on_end=partial(self._settle_profile, directory, held),
+                on_taken=partial(self._settle_profile, directory, held),
+                on_end=partial(self._forget_profile, directory, held),
             )
             self._profiles[known].start()
 
     def _settle_profile(self, directory: JobDir, held: HeldProfile) -> None:
-        """Unpack a profile that was fetched; called by the thread that did so."""
+        """Unpack a profile that was fetched, while the rank waits: what ends then has it."""
         found = profiles.unpack(directory, held["rank"], held["taken"])
         with self._guard:
-            self.record_of(directory).profiled(held["taken"]["name"], found)
+            record = self.record
+            cell = None if self.session is None else self.session.running_cell
+            if cell is not None and cell.directory.path == directory.path:
+                record = cell.record
+            elif directory.path != self.directory.path:
+                return  # the cell has ended without it: the rank has waited for long enough
+            record.profiled(held["taken"]["name"], found)
+
+    def _forget_profile(self, directory: JobDir, held: HeldProfile) -> None:
+        """End with a profile that a rank has held; if it is not here, that is said."""
+        folder = directory.profiles / held["taken"]["name"] / f"rank-{held['rank']}"
+        if not folder.exists():
+            self._settle_profile(directory, held)
+        with self._guard:
             self._kept.profiles.remove(held)
             self._kept.save()
             self.ranks.spoken = True
-
-    def record_of(self, directory: JobDir) -> Recorder:
-        """Return what writes a job's directory: this one's, or that of the cell on its ranks."""
-        cell = None if self.session is None else self.session.running_cell
-        if cell is not None and cell.directory.path == directory.path:
-            return cell.record
-        return self.record
 
     def profile(self, asker: Asker, seconds: float) -> tuple[ProfileName | None, str | None]:
         """Have all ranks profiled, for the job or the cell that runs on them; or say why not."""
