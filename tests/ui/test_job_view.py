@@ -112,7 +112,7 @@ def test_a_job_of_a_cluster_from_its_queue_to_its_failure(
     expect(failure.locator("pre")).to_have_text(TRACEBACK)
     expect(ranks).to_contain_text("1 Stopped · 1 Failed")
     head = ranks.locator("th[scope=col]")
-    expect(head).to_have_text(["Rank", "State", "Pod", "Node", "Restarts", "Exit", "Memory so far"])
+    expect(head).to_have_text(["Rank", "State", "Pod", "Node", "Restarts", "Exit", "Memory"])
     assert rows(ranks) == [
         ["0", "Stopped", "fit-node-0-0-b", "gpu-a", "1", "75", ""],
         ["1", "Failed", "fit-node-0-1-b", "gpu-c", "1", "1", ""],

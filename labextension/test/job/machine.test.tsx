@@ -57,7 +57,7 @@ describe('the machine of a job', () => {
   it('keeps its place for a job that says nothing of it', () => {
     show({}, { ranks: [rank(0)] });
     expect(all('[data-section=machine]')).toHaveLength(1);
-    expect(texts('thead th')).toContain('Memory so far');
+    expect(texts('thead th')).toContain('Memory');
     expect(all('.jaxtrain-rank-spark path')).toEqual([]);
   });
 

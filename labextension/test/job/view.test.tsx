@@ -85,7 +85,7 @@ describe('a job', () => {
   it('shows processes of this machine, or pods of a cluster', () => {
     show({}, { ranks: [rank(0, { pid: 42, host: 'ws-1', restarts: 0 })] });
     expect(texts('thead th')).toEqual([
-      ...['Rank', 'State', 'Process', 'Host', 'Restarts', 'Exit', 'Memory so far']
+      ...['Rank', 'State', 'Process', 'Host', 'Restarts', 'Exit', 'Memory']
     ]);
     expect(texts('tbody td')).toEqual(['Running', '42', 'ws-1', '0', '', '']);
     const there = { row: row({ backend: 'kubernetes', cluster: true }) };
