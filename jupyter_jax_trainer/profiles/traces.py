@@ -22,6 +22,7 @@ _TIMES = ("Task Environment", "profile_start_time", "profile_stop_time")
 _COLLECTIVE = re.compile(
     r"(ragged-)?(all-(reduce|gather|to-all)|reduce-scatter|collective-|send|recv|nccl)", re.I
 )
+_NO_OPERATION = re.compile(r"[ :(]")  # in the name of an event; to look at its fields takes long
 _EVENTS = 1_000_000  # that are looked at
 _MOST = 30  # operations
 _NANO = 1e-9
@@ -145,6 +146,8 @@ def _events(line: ProfileData.Line, totals: _Totals, device: str | None) -> Iter
         if totals.left <= 0:
             return
         name, module, on = None, "", device
+        if device is None and _NO_OPERATION.search(event.name):
+            continue
         for key, value in event.stats:
             if key == "hlo_op":
                 name = str(value)
