@@ -6,13 +6,14 @@ import base64
 import hashlib
 import importlib.util
 import io
+import os
 import re
 import sys
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.machinery import EXTENSION_SUFFIXES
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 from packaging.tags import Tag, parse_tag
 
@@ -115,7 +116,8 @@ def pack(one: Installed, platform: Platform) -> Wheel:
     if one.files is None:
         raise CannotPack(say.NO_RECORD())
     left_out = [name for name in one.files if name.endswith(".pth") and not one.is_editable]
-    members: dict[str, bytes] = {}
+    # Strings: of a thousand files, paths would cost more time than reading does.
+    place, members = str(one.place), dict[str, bytes]()
     info = f"{one.name.replace('-', '_')}-{one.version}.dist-info"
     for name in one.files:
         path = PurePosixPath(name)
@@ -129,14 +131,14 @@ def pack(one: Installed, platform: Platform) -> Wheel:
                 continue
             info = top
         try:
-            members[name] = (one.place / name).read_bytes()
+            members[name] = _read(f"{place}/{name}")
         except (FileNotFoundError, IsADirectoryError):
             continue  # somebody has taken it away, and all is well here without it
         except OSError as error:
             raise CannotPack(say.UNREADABLE_FILE(file=name, error=error.strerror)) from None
     tags = _tags(one, members, platform)
     if platform.python == f"{sys.version_info[0]}.{sys.version_info[1]}":
-        members |= _byte_code(one.place, members)
+        members |= _byte_code(place, members)
     members[f"{info}/RECORD"] = record = _record(members, info)
     version = re.sub(r"[^\w.+!]+", "_", one.version)
     file = f"{one.name.replace('-', '_')}-{version}-{tags}.whl"
@@ -149,19 +151,20 @@ def pack(one: Installed, platform: Platform) -> Wheel:
     )
 
 
-def _byte_code(place: Path, members: Mapping[str, bytes]) -> dict[str, bytes]:
+def _byte_code(place: str, members: Mapping[str, bytes]) -> dict[str, bytes]:
     """Return the byte code that is here for modules, as good wherever they are unpacked.
 
     Another release of this Python passes over it.
     """
     found: dict[str, bytes] = {}
+    tag = sys.implementation.cache_tag
     for name, source in members.items():
         if not name.endswith(".py"):
             continue
-        path = place / name
+        path = f"{place}/{name}"
         try:
-            compiled = Path(importlib.util.cache_from_source(path)).read_bytes()
-            changed = int(path.stat().st_mtime)
+            compiled = _read(importlib.util.cache_from_source(path))
+            changed = int(os.stat(path).st_mtime)
         except OSError:
             continue
         # By time and size; what another program has made by hash may be anything.
@@ -171,10 +174,15 @@ def _byte_code(place: Path, members: Mapping[str, bytes]) -> dict[str, bytes]:
         if compiled[:_HEADER] == importlib.util.MAGIC_NUMBER + stamp:
             head = importlib.util.MAGIC_NUMBER + _UNCHECKED + importlib.util.source_hash(source)
             # Where it would be without a folder for all byte code (PYTHONPYCACHEPREFIX).
-            cache = PurePosixPath(name).parent / "__pycache__"
-            file = f"{path.stem}.{sys.implementation.cache_tag}.pyc"
-            found[str(cache / file)] = head + compiled[_HEADER:]
+            folder, slash, file = name.rpartition("/")
+            cache = f"{folder}{slash}__pycache__/{file.removesuffix('.py')}.{tag}.pyc"
+            found[cache] = head + compiled[_HEADER:]
     return found
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
 
 
 def _tags(one: Installed, files: Iterable[str], platform: Platform) -> str:

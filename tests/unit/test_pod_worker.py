@@ -627,21 +627,20 @@ def test_wheels_travel_in_the_bundle(tmp_path):
     assert (done.end(), done.text) == (0, "from a wheel 1.0\n")
 
 
-@pytest.mark.parametrize(("device", "place"), [("cpu", "/dev/shm/"), ("gpu", "{scratch}/")])
-def test_modules_are_unpacked_in_memory_that_no_library_of_the_device_needs(
-    tmp_path, device, place
-):
+@pytest.mark.parametrize(
+    ("more", "place"), [({}, "/dev/shm/"), ({"JAXTRAIN_DEVICE": "gpu"}, "{scratch}/")]
+)
+def test_modules_are_unpacked_in_memory_that_no_library_of_the_device_needs(tmp_path, more, place):
     path, digest = with_wheel(
         tmp_path, "aid-1.0-py3-none-any.whl", "import aid\nprint(aid.__file__)"
     )
-    done = start(tmp_path, path, digest, JAXTRAIN_DEVICE=device)
+    done = start(tmp_path, path, digest, **more)
     ended = done.end()
     shutil.rmtree(f"/dev/shm/.jaxtrain-packages-{uid_of(tmp_path)}-0", ignore_errors=True)
     assert ended == 0 and done.text.startswith(place.format(scratch=tmp_path / "scratch-0"))
 
 
 def test_modules_that_would_take_much_of_the_memory_are_unpacked_on_disk(tmp_path, monkeypatch):
-    monkeypatch.setenv("JAXTRAIN_DEVICE", "cpu")
     path, digest = with_wheel(tmp_path, "aid-1.0-py3-none-any.whl", "1")
     left = sum(-(-len(part) // 4096) * 4096 for part in unpacked(wheel())) * 2
     for free, there in ((left + len(wheel()) * 2, True), (left, False)):

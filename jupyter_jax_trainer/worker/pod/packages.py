@@ -94,7 +94,7 @@ def _in_memory(archive: Archive, wheels: Sequence[str]) -> Path | None:
     of GPUs need it for themselves.
     """
     pure = all(name.endswith("-none-any.whl") for name in wheels)
-    if os.environ.get("JAXTRAIN_DEVICE") != "cpu" or not pure:
+    if "JAXTRAIN_DEVICE" in os.environ or not pure:  # it is there where CPUs are not meant
         return None
     uid, rank = os.environ.get("JAXTRAIN_JOB_UID", ""), os.environ.get("JAX_PROCESS_ID", "")
     folder = _SHARED_MEMORY / f".jaxtrain-packages-{uid}-{rank}"
