@@ -27,7 +27,7 @@ from jupyter_jax_trainer.jobdir.rows import Row, actions, session_state
 from jupyter_jax_trainer.jobdir.waiting import let_go
 from jupyter_jax_trainer.messages import jobs
 from jupyter_jax_trainer.messages import queries as say
-from jupyter_jax_trainer.profiles.summary import ProfileSummary
+from jupyter_jax_trainer.profiles import xprof
 from jupyter_jax_trainer.queries import cellline, targets
 from jupyter_jax_trainer.queries.allowed import Allowed
 from jupyter_jax_trainer.queries.details import (
@@ -48,6 +48,7 @@ from jupyter_jax_trainer.queries.protocol import (
     Refusal,
     RuntimeRecord,
     SessionLook,
+    ShownProfile,
     WrittenLine,
 )
 from jupyter_jax_trainer.sessions import Session
@@ -180,8 +181,9 @@ def _where(asked: Asked) -> RankPlaces:
     }
 
 
-def _profile(asked: Asked) -> ProfileSummary:
-    return profile_of(find(asked.names["key"]), asked.names["name"]).summary()
+def _profile(asked: Asked) -> ShownProfile:
+    found = profile_of(find(asked.names["key"]), asked.names["name"]).summary()
+    return {**found, "xprof": xprof.is_installed()}
 
 
 def _session(asked: Asked) -> SessionLook:
