@@ -18,6 +18,7 @@ from jupyter_jax_trainer.errors import (
     JaxTrainError,
     JobDirError,
     JobNotFound,
+    ResultsWithheld,
     UsageError,
 )
 from jupyter_jax_trainer.jobdir.files import LinePages
@@ -117,7 +118,7 @@ def status_of(error: JaxTrainError) -> int:
     """Return the HTTP status of an error."""
     if isinstance(error, JobNotFound):
         return 404
-    if isinstance(error, UsageError):
+    if isinstance(error, UsageError | ResultsWithheld):
         return 400
     return 502 if isinstance(error, BackendError) else 500
 
