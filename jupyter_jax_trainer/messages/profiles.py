@@ -36,7 +36,7 @@ NO_TRACES = Message("No rank of {job} has a trace in profile {name}.")
 
 NO_XPROF = Message(
     "XProf is not installed where Jupyter runs.",
-    "Install it into the environment of the Jupyter server: pip install xprof",
+    "Install it in the environment of the Jupyter server: `pip install xprof`.",
 )
 XPROF_NOT_STARTED = Message("XProf did not start: {why}")
 NOT_READY = Message("not ready within {seconds:g} s; {variable} sets the limit")

@@ -30,7 +30,7 @@ SOCKET, LOGS = "socket", "logs"  # in the folder
 READY = b"ready\n"
 _HEAD = (re.compile(rb"<head[^>]*>", re.I), re.compile(rb"<!doctype[^>]*>", re.I))
 
-# A page without an origin has no storage, no cookies and no parent that it may look at, and an error
+# A page without an origin has no storage, no cookies and no parent to look at, and an error
 # where it asks for them. XProf is to believe that it is in a window of its own.
 _ALONE = b"""<script>
 (() => {
