@@ -31,5 +31,18 @@ NOT_TAKEN = Message("Profile {name} of {job} was not finished within {seconds:g}
 NO_SECONDS = Message("A profile takes between 0.1 and {most:g} seconds, not {value}.")
 TITLE = Message("Profile {name} of {job}: {seconds:.1f} s on {platform}")
 NO_FILE = Message("Profile {name} of {job} has no such file of rank {rank}.")
+NOT_FINISHED = Message("Profile {name} of {job} is not finished: ranks are still waited for.")
+NO_TRACES = Message("No rank of {job} has a trace in profile {name}.")
+
+NO_XPROF = Message(
+    "XProf is not installed where Jupyter runs.",
+    "Install it in the environment of the Jupyter server: `pip install xprof`.",
+)
+XPROF_NOT_STARTED = Message("XProf did not start: {why}")
+NOT_READY = Message("not ready within {seconds:g} s; {variable} sets the limit")
+ENDED_SILENTLY = Message("it ended with code {code}")
+XPROF_GONE = Message(
+    "XProf has ended here: it was not used for long. Open it again from the page of the job."
+)
 
 identify(globals())

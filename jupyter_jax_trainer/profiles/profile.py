@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from jupyter_jax_trainer.errors import JobNotFound
+from jupyter_jax_trainer.errors import JobNotFound, UsageError
 from jupyter_jax_trainer.jobdir.files import is_regular
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.state import ProfileOfRank, ProfileState
@@ -58,6 +58,31 @@ class Profile:
     def ranks(self) -> list[ProfileOfRank]:
         """What each rank has given: ``{rank, seconds, files, left_out, problem}``."""
         return list(self._state["ranks"])
+
+    @property
+    def time(self) -> float:
+        """When it was begun."""
+        return self._state["time"]
+
+    def traces(self) -> dict[int, Path]:
+        """Return the trace of each rank as XLA has recorded it, for XProf or TensorBoard.
+
+        Raises
+        ------
+        ResultsWithheld
+            As for `summary`.
+        UsageError
+            Ranks are still waited for.
+        JobNotFound
+            No rank has one.
+        """
+        self._require()
+        if not self._state["whole"]:
+            raise UsageError(say.NOT_FINISHED(name=self.name, job=self.job))
+        found = reading.traces_of(self._directory, self._state)
+        if not found:
+            raise JobNotFound(say.NO_TRACES(name=self.name, job=self.job))
+        return found
 
     def perfetto(self, rank: int) -> Path:
         """Return the file of a rank that ui.perfetto.dev opens.

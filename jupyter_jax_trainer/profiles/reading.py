@@ -68,6 +68,20 @@ def summarize(directory: JobDir, profile: ProfileState) -> ProfileSummary:
     return whole
 
 
+def traces_of(directory: JobDir, profile: ProfileState) -> dict[int, Path]:
+    """Return the traces that are there, of ranks whose trace is no larger than is read here."""
+    most = bound(os.environ, BYTES_VARIABLE, BYTES)
+    paths = {
+        one["rank"]: folder_of(directory, profile["name"], one["rank"]) / TRACE
+        for one in profile["ranks"]
+    }
+    return {
+        rank: path
+        for rank, path in paths.items()
+        if is_regular(path) and path.stat().st_size <= most
+    }
+
+
 def folder_of(directory: JobDir, name: str, rank: int) -> Path:
     """Return where the files of a rank are."""
     return directory.profiles / name / f"rank-{rank}"

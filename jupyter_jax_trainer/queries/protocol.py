@@ -15,6 +15,7 @@ from jupyter_jax_trainer.jobdir.records import Event, Metric
 from jupyter_jax_trainer.jobdir.rows import Row
 from jupyter_jax_trainer.jobdir.state import CompiledFunction, JobState
 from jupyter_jax_trainer.options.spec import SpecRecord
+from jupyter_jax_trainer.profiles.summary import ProfileSummary
 
 # A line of a log: its source (a rank, or another container), its time and its text.
 TailLine = list[int | str | float | None]
@@ -109,6 +110,12 @@ class SessionLook(TypedDict):
 
     session: SessionDetail
     memory: list[int | None]
+
+
+class ShownProfile(ProfileSummary):
+    """What a profile says, and whether XProf is there to say more."""
+
+    xprof: bool
 
 
 class LateRank(TypedDict):

@@ -18,6 +18,7 @@ from jupyter_jax_trainer.errors import (
     JaxTrainError,
     JobDirError,
     JobNotFound,
+    ResultsWithheld,
     UsageError,
 )
 from jupyter_jax_trainer.jobdir.files import LinePages
@@ -27,7 +28,7 @@ from jupyter_jax_trainer.jobdir.rows import Row, actions, session_state
 from jupyter_jax_trainer.jobdir.waiting import let_go
 from jupyter_jax_trainer.messages import jobs
 from jupyter_jax_trainer.messages import queries as say
-from jupyter_jax_trainer.profiles.summary import ProfileSummary
+from jupyter_jax_trainer.profiles import xprof
 from jupyter_jax_trainer.queries import cellline, targets
 from jupyter_jax_trainer.queries.allowed import Allowed
 from jupyter_jax_trainer.queries.details import (
@@ -48,6 +49,7 @@ from jupyter_jax_trainer.queries.protocol import (
     Refusal,
     RuntimeRecord,
     SessionLook,
+    ShownProfile,
     WrittenLine,
 )
 from jupyter_jax_trainer.sessions import Session
@@ -116,7 +118,7 @@ def status_of(error: JaxTrainError) -> int:
     """Return the HTTP status of an error."""
     if isinstance(error, JobNotFound):
         return 404
-    if isinstance(error, UsageError):
+    if isinstance(error, UsageError | ResultsWithheld):
         return 400
     return 502 if isinstance(error, BackendError) else 500
 
@@ -180,8 +182,9 @@ def _where(asked: Asked) -> RankPlaces:
     }
 
 
-def _profile(asked: Asked) -> ProfileSummary:
-    return profile_of(find(asked.names["key"]), asked.names["name"]).summary()
+def _profile(asked: Asked) -> ShownProfile:
+    found = profile_of(find(asked.names["key"]), asked.names["name"]).summary()
+    return {**found, "xprof": xprof.is_installed()}
 
 
 def _session(asked: Asked) -> SessionLook:

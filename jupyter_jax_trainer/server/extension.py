@@ -10,6 +10,7 @@ from traitlets import Bool, Integer, List, Unicode
 from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.backends import idle
 from jupyter_jax_trainer.jobdir import endhook
+from jupyter_jax_trainer.profiles.xprof import Viewers
 from jupyter_jax_trainer.queries.allowed import Allowed
 from jupyter_jax_trainer.queries.jobs import Table
 from jupyter_jax_trainer.queries.page import Page
@@ -91,6 +92,7 @@ class JaxTrain(ExtensionApp):
                 os.environ[name] = value  # what this server starts inherits it
         assert self.serverapp is not None
         table = self.settings["jaxtrain_table"] = Table(self.serverapp.root_dir)
+        self.settings["jaxtrain_viewers"] = Viewers()
         pages: set[Page] = set()
         self.settings["jaxtrain_pages"] = pages
         self.settings["jaxtrain_max_pages"] = self.max_pages
@@ -101,7 +103,12 @@ class JaxTrain(ExtensionApp):
 
     def initialize_handlers(self) -> None:
         """Add the routes."""
-        from jupyter_jax_trainer.server.routes import ROUTES
+        from jupyter_jax_trainer.server import routes, xprof
 
-        self.handlers.extend(ROUTES)
+        self.handlers.extend([*xprof.ROUTES, *routes.ROUTES])
         self.handlers.append((r"jaxtrain/api/live", LiveHandler))
+
+    async def stop_extension(self) -> None:
+        """End what was started here."""
+        viewers: Viewers = self.settings["jaxtrain_viewers"]
+        viewers.end()

@@ -30,7 +30,7 @@ from jupyter_jax_trainer.worker.profiling import PERFETTO
 _PIECE = 1 << 20
 # What takes long has threads of its own, so that many silent clusters keep nothing else waiting;
 # so has what somebody waits for, such as to cancel a job: many pages may ask about such clusters.
-_SLOW = ThreadPoolExecutor(32, "jaxtrain slow")
+SLOW = ThreadPoolExecutor(32, "jaxtrain slow")
 _DEEDS = ThreadPoolExecutor(16, "jaxtrain deeds")
 
 
@@ -80,7 +80,7 @@ class Rest(Handler):
         asked = Asked(
             settings["jaxtrain_table"], names, query, self._body(), settings["jaxtrain_allowed"]
         )
-        waiting = _SLOW if one.right == "read" else _DEEDS
+        waiting = SLOW if one.right == "read" else _DEEDS
         threads = waiting if one.waits else None
         # As text already: to write a large answer down would hold up the server's loop.
         self.finish(await self.work(lambda: json.dumps(one.answer(asked)), threads=threads))

@@ -34,7 +34,7 @@ SAME: dict[str, tuple[type, set[str]]] = {
     "SharedOperation": (summary.SharedOperation, set()),
     "Allocation": (summary.Allocation, set()),
     "RankSummary": (summary.RankSummary, set()),
-    "ProfileSummary": (summary.ProfileSummary, set()),
+    "ProfileSummary": (protocol.ShownProfile, set()),
     "Rank": (state.RankState, {"where", "compiled", "spent", "pace"}),
     "Failure": (state.FailureState, {"log", "container", "hint"}),
     "Detail": (protocol.Detail, set()),

@@ -36,6 +36,8 @@ export class LabHost implements Host {
   readonly openNotebook?: (path: string, cell: string | null) => void;
   /** Set once a plugin can open logs. */
   openLog?: (key: string, rank?: number) => void;
+  /** Set by the plugin that has the tabs. */
+  openXprof?: (key: string, profile: string) => void;
   #api: Api;
   #storage: ViewStorage;
   #settings: ServerConnection.ISettings;

@@ -23,6 +23,7 @@ import { type Notify, notifyEnd, notifyIdle, notifyMissed } from './notification
 import { onSettings } from './settings';
 import { toFocus, toFront } from './shell';
 import { ViewWidget } from './viewwidget';
+import { XprofTabs } from './xprof';
 
 const ID = 'jupyter-jax-trainer:jobs';
 const PANEL = 'jaxtrain-panel';
@@ -51,6 +52,8 @@ function activate(
         void commands.execute(OPEN_LOG, { key, split: true, ...(rank !== undefined && { rank }) });
     }
   });
+  const xprof = new XprofTabs(app.shell, labShell ? 'main' : 'down', api, settings, trans);
+  host.openXprof = (key, profile) => xprof.open(key, profile);
   const tabs = new WidgetTracker<JobTab>({ namespace: 'jaxtrain-jobs' });
   const opened = new Map<string, JobStore>();
 

@@ -17,11 +17,13 @@ import { ended, row } from '../fakes/make';
 
 const EVIL = '<img src=x onerror="window.hacked = 1">';
 const saveTrace = vi.fn<(key: string, profile: string, rank: number) => void>();
+const openXprof = vi.fn<(key: string, profile: string) => void>();
 const asked: string[] = [];
 let answer: () => Promise<unknown>;
 
 useJob(() => ({
   saveTrace,
+  openXprof,
   get: <T,>(path: string) => {
     asked.push(path);
     return answer() as Promise<T>;
@@ -56,7 +58,8 @@ function summary(name: string): ProfileSummary {
     bound: null,
     notes: ['A CPU can not tell.'],
     ranks: [one, dead],
-    operations: [{ ...operation, collective: false }]
+    operations: [{ ...operation, collective: false }],
+    xprof: true
   };
 }
 
@@ -78,7 +81,9 @@ describe('the profile of a job', () => {
     show({ row: ended({ profiles: true }) }, { profiles: [profile('1'), profile('2')] });
     await settle();
     expect(asked.at(-1)).toBe('jobs/mnist-4/profiles/2');
-    expect(texts('[data-section=profile] p')).toEqual(['A CPU can not tell.']);
+    expect(texts('[data-section=profile] p')).toEqual(['A CPU can not tell.', 'Open in XProf']);
+    doing(() => button('Open in XProf').click());
+    expect(openXprof).toHaveBeenCalledWith('mnist-4', '2');
     const lines = all('[data-section=profile] tbody tr').map(line =>
       [...line.children].map(({ textContent }) => textContent)
     );
@@ -99,6 +104,14 @@ describe('the profile of a job', () => {
     await settle();
     expect(asked.at(-1)).toBe('jobs/mnist-4/profiles/1');
     expect(root.textContent).toContain('It is gone.');
+  });
+
+  it('says how to get XProf where it is not', async () => {
+    answer = () => Promise.resolve({ ...summary('1'), xprof: false });
+    show({ row: ended() }, { profiles: [profile('1')] });
+    await settle();
+    expect(texts('[data-section=profile] p code')).toEqual(['pip install xprof']);
+    expect(texts('[data-section=profile] button')).not.toContain('Open in XProf');
   });
 
   it("withholds somebody else's", () => {

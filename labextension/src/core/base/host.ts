@@ -29,6 +29,8 @@ export interface Host {
   save?(key: string, source: Source | null): void;
   /** Save what a rank has recorded for a profile, as a file for ui.perfetto.dev. */
   saveTrace?(key: string, profile: string, rank: number): void;
+  /** Show a profile of a job in XProf. */
+  openXprof?(key: string, profile: string): void;
   /** Return the address of a page that opens this log at a line. */
   link?(key: string, position: number, source: Source | null): string;
   /** Open a notebook, at a cell if one is given. */

@@ -198,6 +198,8 @@ export interface ProfileSummary {
   notes: string[];
   ranks: RankSummary[];
   operations: SharedOperation[];
+  /** Whether XProf is installed where the server runs. */
+  xprof: boolean;
 }
 
 /** A variable of a session, as of its last cell. */

@@ -125,6 +125,25 @@ function Summary({ jobKey, profile, host }: SummaryProps) {
           <Prose text={note} />
         </p>
       ))}
+      {host.openXprof && (
+        <p class="jaxtrain-quiet">
+          {found.xprof ? (
+            <button
+              type="button"
+              class="jaxtrain-small"
+              onClick={() => host.openXprof?.(jobKey, profile.name)}
+            >
+              {trans.__('Open in XProf')}
+            </button>
+          ) : (
+            <Prose
+              text={trans.__(
+                'XProf shows more. To open it here, install it where Jupyter runs: `pip install xprof`'
+              )}
+            />
+          )}
+        </p>
+      )}
       <Ranks ranks={found.ranks} save={save} trans={trans} />
       <Operations found={found} trans={trans} />
       <Allocations ranks={found.ranks} trans={trans} />

@@ -1,0 +1,1 @@
+"""Stands in for XProf: the names that are used of it, and a page that tries what it must not do."""
