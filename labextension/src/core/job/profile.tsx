@@ -126,7 +126,7 @@ function Summary({ jobKey, profile, host }: SummaryProps) {
         </p>
       ))}
       {host.openXprof && (
-        <p class="jaxtrain-quiet">
+        <p class={found.xprof ? undefined : 'jaxtrain-quiet'}>
           {found.xprof ? (
             <button
               type="button"
