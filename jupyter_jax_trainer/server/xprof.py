@@ -33,7 +33,8 @@ _REFUSED = ("capture_profile", "generate_cache")  # these write, or ask other ma
 _FOREIGN = ("session_path", "run_path")  # these name folders anywhere
 _FREE = ("event_name", "search_prefix", "node_name")  # these may look like paths
 _PASSED = ("Content-Type", "Content-Encoding", "Content-Disposition", "Cache-Control")
-_CHARTS = "https://www.gstatic.com"  # where XProf loads its charts from, if it can
+# Where XProf loads its charts and what draws its graphs from, if it can.
+_CHARTS, _GRAPHS = "https://www.gstatic.com", "https://cdn.jsdelivr.net/npm/"
 
 # A page of this server may frame them. It is not said of pages within those, whose own page has no
 # origin that could be named.
@@ -143,7 +144,7 @@ def policy(own: Sequence[str], framed: bool) -> str:
     parts = [
         "sandbox allow-scripts allow-downloads allow-popups",
         "default-src 'none'",
-        f"script-src {here} 'unsafe-inline' 'unsafe-eval' blob: {_CHARTS}",
+        f"script-src {here} 'unsafe-inline' 'unsafe-eval' blob: {_CHARTS} {_GRAPHS}",
         f"style-src {here} 'unsafe-inline' {_CHARTS} https://fonts.googleapis.com",
         f"font-src {here} data: https://fonts.gstatic.com",
         f"img-src {here} data: blob:",
