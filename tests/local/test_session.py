@@ -499,13 +499,13 @@ def test_what_a_cell_leaves_behind_harms_no_other(book):
         "import asyncio, os, sys, threading, time\nimport jax\n"
         "kept = 1\nif os.fork() == 0:\n    kept = 2\n    1 / 0\n"
         "os.wait()\n"
-        "threading.Thread(target=lambda: (time.sleep(0.2), print('late')), daemon=True).start()\n"
+        "threading.Thread(target=lambda: (time.sleep(1), print('late')), daemon=True).start()\n"
         "await asyncio.sleep(0)\ntask = asyncio.create_task(asyncio.sleep(600))\n"
         "await asyncio.sleep(0)\npass"
     )
     before = ranks_of(of_session())
     assert "ZeroDivisionError" in text(first) and first.state == "Succeeded"
-    eventually(lambda: "late" in text(of_session()))
+    eventually(lambda: text(of_session()).count("late") == 2)  # each rank
     second = book.cell(
         "assert task.cancelled() and kept == 1\n"
         "del sys.modules['jax'], jax\nsys.stdout = None\nsys.stderr = object()"
