@@ -25,6 +25,7 @@ from jupyter_jax_trainer.backends.kubernetes.api import client as clients
 from jupyter_jax_trainer.backends.kubernetes.api import kubeconfig
 from jupyter_jax_trainer.backends.kubernetes.api.answers import forward_refusal, right_for
 from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client, Unreachable
+from jupyter_jax_trainer.backends.kubernetes.api.objects import Secret
 from jupyter_jax_trainer.backends.kubernetes.api.rights import RESTARTS, RIGHTS, find
 from jupyter_jax_trainer.backends.kubernetes.submit import launch, runtimes
 from jupyter_jax_trainer.errors import BackendError, UsageError
@@ -414,3 +415,27 @@ def test_kubeflow_is_no_dependency():
     extras = project["optional-dependencies"].values()
     wanted = [*project["dependencies"], *(line for extra in extras for line in extra)]
     assert not [line for line in wanted if line.startswith("kubeflow")]
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+def test_a_refusal_that_a_long_request_has_lost_is_asked_for(allowed):
+    """A server does not read to its end what it refuses, and cuts the connection."""
+
+    class Cut:
+        namespace = "x"
+
+        def core(self, *names: str) -> str:
+            return "/".join(names)
+
+        def request(self, _method: str, path: str, **_: Any) -> dict[str, Any]:
+            if path.endswith("/selfsubjectaccessreviews"):
+                return {"status": {"allowed": allowed}}
+            raise Unreachable("TLS failed")
+
+    secret = Secret({"metadata": {"name": "s"}, "data": {}})
+    with pytest.raises((ApiError, Unreachable)) as raised:
+        launch._post_secret(Cut(), secret)  # type: ignore[arg-type]
+    if allowed:
+        assert isinstance(raised.value, Unreachable)
+    else:
+        assert (raised.value.status, raised.value.resource) == (403, "secrets")

@@ -18,6 +18,7 @@ from typing import TypeVar
 
 import jupyter_jax_trainer
 from jupyter_jax_trainer import timeouts
+from jupyter_jax_trainer.backends.kubernetes.api import rights
 from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client, Unreachable
 from jupyter_jax_trainer.backends.kubernetes.api.marks import uid_of as uid_of
 from jupyter_jax_trainer.backends.kubernetes.api.objects import (
@@ -156,9 +157,23 @@ def add_secrets(
     owner = trainjob.owner(created)
     for number, item in enumerate(found):
         owned = _owned(item, owner, signature if number == 0 else {})
-        post = partial(client.request, "POST", client.core("secrets"), body=owned.json)
         with _already_there():
-            _patiently(post, deadline)
+            _patiently(partial(_post_secret, client, owned), deadline)
+
+
+def _post_secret(client: Client, secret: Secret) -> None:
+    """Create a Secret.
+
+    A server that refuses a long request does not read all of it: its answer is lost then, and has
+    to be asked for.
+    """
+    try:
+        client.request("POST", client.core("secrets"), body=secret.json)
+    except Unreachable:
+        for right in rights.missing(client, [rights.find("create", "secrets")]):
+            verb, resource = right.verb, right.resource
+            raise ApiError(403, "Forbidden", right.lack, verb, resource) from None
+        raise
 
 
 def _owned(secret: Secret, owner: OwnerRef, more: Mapping[str, str]) -> Secret:
