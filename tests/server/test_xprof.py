@@ -231,6 +231,7 @@ def test_its_process_is_out_of_reach_of_others_and_has_no_secrets(server):
     assert not any(name.startswith(("JPY", "JUPYTER", "JAXTRAIN", "KUBE")) for name in found["env"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_it_ends_with_the_server(number, store, tmp_path, monkeypatch):
     with_fake(monkeypatch)
@@ -241,20 +242,21 @@ def test_it_ends_with_the_server(number, store, tmp_path, monkeypatch):
     finally:
         server.process.send_signal(number)
         server.process.wait(20)
-    eventually(lambda: is_gone(found["pid"]), 20)
-    eventually(lambda: not Path(found["cwd"]).exists(), 20)
+    eventually(lambda: is_gone(found["pid"]))
+    eventually(lambda: not Path(found["cwd"]).exists())
 
 
+@pytest.mark.slow
 def test_it_ends_when_nobody_asks_and_is_started_again(store, tmp_path, monkeypatch):
     with_fake(monkeypatch)
-    monkeypatch.setenv("JAXTRAIN_XPROF_IDLE", "1.5")
+    monkeypatch.setenv("JAXTRAIN_XPROF_IDLE", "4")
     profiled("one", "trace")
     server = Server(tmp_path, store)
     try:
         path = opened(server, "one")
         found = process(server, path)
-        eventually(lambda: is_gone(found["pid"]), 20)
-        eventually(lambda: not Path(found["cwd"]).exists(), 20)
+        eventually(lambda: is_gone(found["pid"]))
+        eventually(lambda: not Path(found["cwd"]).exists())
         assert fetch(server, path)[0] == 404
         again = opened(server, "one")
         assert again != path and fetch(server, again)[0] == 200
