@@ -225,14 +225,21 @@ def home_of(directory: JobDir) -> JobDir:
     return directory
 
 
-def last_minute(directory: JobDir, rank: int) -> list[str]:
-    """Return what the memory of a rank was in the last minute that is known, in sentences."""
+def last_minute(directory: JobDir, rank: int, *, of_device: bool = False) -> list[str]:
+    """Return what the memory of a rank was in the last minute that is known, in sentences.
+
+    Parameters
+    ----------
+    of_device
+        It was that of a device that ran out, even if no sample has seen that: what asks for more
+        than there is gets nothing of it.
+    """
     found = LineReader[Resource](home_of(directory).resources).read()
     lines = [line for line in found if line["rank"] == rank]
     lines = [line for line in lines if line["time"] > lines[-1]["time"] - MINUTE]
     if not lines:
         return []
-    said = [_course(lines)]
+    said = [_course(lines, of_device)]
     named = next((line["arrays"] for line in reversed(lines) if line.get("arrays")), None)
     if named:
         arrays = joined((array_text(one) for one in named[:_NAMED]), last="and")
@@ -240,10 +247,12 @@ def last_minute(directory: JobDir, rank: int) -> list[str]:
     return said
 
 
-def _course(lines: Sequence[Resource]) -> str:
+def _course(lines: Sequence[Resource], of_device: bool) -> str:
     """Say how the fullest memory of a rank has filled up."""
     last = lines[-1]
     parts = [used / limit if used and limit else 0.0 for used, limit in bounds(last)]
+    if of_device and any(limit for _, limit in bounds(last)[1:]):
+        parts[0] = -1.0
     place = parts.index(max(parts))  # 0 is the host, else a device
     points = [line for line in lines if len(bounds(line)) > place]
     wanted = [last["time"] - MINUTE * part / (_POINTS - 1) for part in range(_POINTS - 1, -1, -1)]

@@ -151,7 +151,9 @@ class Recorder:
                 failure, message=masking.text(failure.message), hint=_shown(failure.hint)
             )
         if failure is not None and failure.kind == "memory" and failure.rank is not None:
-            failure = replace(failure, usage=last_minute(self._directory, failure.rank))
+            of_device = failure.error is not None and failure.error["type"] != "MemoryError"
+            told = last_minute(self._directory, failure.rank, of_device=of_device)
+            failure = replace(failure, usage=told)
         self.state["failure"] = failure.to_json() if failure else None
         self._note_for_hook(state)
         self.change(state, reason, failure.hint if failure else None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from typing import Any
 
 import pytest
 
@@ -137,6 +138,15 @@ def test_the_last_minute_of_a_device_is_told_where_that_is_full(record):
     record.end(State.FAILED, "no", Failure(kind="error", message="m", rank=0))
     assert record.state["failure"]["usage"] == []
     assert resources.last_minute(record._directory, 2) == []
+
+
+def test_a_device_that_ran_out_is_told_of_though_it_is_nearly_empty(record):
+    """What asks for more than there is gets nothing of it, so no sample sees a full device."""
+    record.resources(0, [sample(at, 5, devices=[1]) for at in range(60)])
+    error: Any = {"type": "JaxRuntimeError", "message": "RESOURCE_EXHAUSTED", "secondary": False}
+    record.end(State.FAILED, "no", Failure(kind="memory", message="m", rank=0, error=error))
+    (said,) = record.state["failure"]["usage"]
+    assert said.startswith("Memory of device 0 of rank 0") and said.endswith("1 GiB of 80 GiB.")
 
 
 def test_a_file_is_thinned_and_keeps_the_last_minutes_and_the_peaks(tmp_path):
