@@ -30,7 +30,11 @@ NO_SUCH_PROFILE = Message("Job {job} has no profile {name}: it has {names}.")
 NOT_TAKEN = Message("Profile {name} of {job} was not finished within {seconds:g} s.")
 NO_SECONDS = Message("A profile takes between 0.1 and {most:g} seconds, not {value}.")
 TITLE = Message("Profile {name} of {job}: {seconds:.1f} s on {platform}")
-NO_FILE = Message("Profile {name} of {job} has no such file of rank {rank}.")
+NO_FILE = Message("Profile {name} of {job} has no trace of rank {rank}.")
+NOT_EXPORTED = Message(
+    "The trace of rank {rank} can't be converted for Perfetto: {why}",
+    "XProf and TensorBoard open the trace itself: {path}",
+)
 NOT_FINISHED = Message("Profile {name} of {job} is not finished: ranks are still waited for.")
 NO_TRACES = Message("No rank of {job} has a trace in profile {name}.")
 

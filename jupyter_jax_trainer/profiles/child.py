@@ -1,6 +1,7 @@
 """The process in which profiles are read: what a pod has written can't take more than that.
 
-It is started with folders of ranks, as ``RANK=FOLDER``, and writes a line of JSON for each.
+It is started with folders of ranks, as ``RANK=FOLDER``, and writes a line of JSON for each; or with
+``--perfetto TRACE FOLDER``, and exports a trace into a folder.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from jupyter_jax_trainer.profiles import memory, traces
 from jupyter_jax_trainer.profiles.summary import RankSummary, missing
 from jupyter_jax_trainer.worker.profiling import MEMORY, TRACE
 
+EXPORT = "--perfetto"
 MEMORY_LIMIT = 8 << 30  # bytes
 CPU_LIMIT = 300  # seconds
 _OF_MEMORY = 64 << 20  # bytes of a file
@@ -29,6 +31,9 @@ def main() -> None:
         _, hard = resource.getrlimit(kind)
         lowered = most if hard == resource.RLIM_INFINITY else min(most, hard)
         resource.setrlimit(kind, (lowered, lowered))
+    if sys.argv[1] == EXPORT:
+        _export(Path(sys.argv[2]), sys.argv[3])
+        return
     for word in sys.argv[1:]:
         rank, _, folder = word.partition("=")
         print(json.dumps(_read(int(rank), Path(folder))), flush=True)
@@ -45,6 +50,15 @@ def _read(rank: int, folder: Path) -> RankSummary:
     except (OSError, ValueError, RecursionError):
         pass  # it is not there, or none
     return found
+
+
+def _export(trace: Path, folder: str) -> None:
+    """Let XLA write what it would have written where the trace was taken."""
+    from jaxlib import _profiler
+
+    if not list(traces.load(trace).planes):  # of what is none, XLA makes an empty one
+        raise ValueError(trace)
+    _profiler.ProfilerSession().export(trace.read_bytes(), folder)
 
 
 if __name__ == "__main__":

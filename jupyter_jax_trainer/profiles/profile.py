@@ -6,13 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from jupyter_jax_trainer.errors import JobNotFound, UsageError
-from jupyter_jax_trainer.jobdir.files import is_regular
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.state import ProfileOfRank, ProfileState
 from jupyter_jax_trainer.messages import profiles as say
 from jupyter_jax_trainer.profiles import reading
 from jupyter_jax_trainer.profiles.summary import ProfileSummary
-from jupyter_jax_trainer.worker.profiling import PERFETTO
 
 
 class Profile:
@@ -92,13 +90,12 @@ class Profile:
         ResultsWithheld
             As for `summary`.
         JobNotFound
-            There is none.
+            There is no trace of this rank.
+        BackendError
+            It can't be made into that.
         """
         self._require()
-        path = reading.folder_of(self._directory, self.name, rank) / PERFETTO
-        if not is_regular(path):
-            raise JobNotFound(say.NO_FILE(name=self.name, job=self.job, rank=rank))
-        return path
+        return reading.perfetto(self._directory, self._state, rank)
 
     def summary(self) -> ProfileSummary:
         """Sum it up: operations, busy and idle devices, collectives and memory, by rank.

@@ -8,21 +8,25 @@ import os
 import selectors
 import subprocess
 import sys
+import tempfile
 import time
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from jupyter_jax_trainer import timeouts
+from jupyter_jax_trainer.errors import BackendError, JobNotFound
 from jupyter_jax_trainer.jobdir.files import is_regular
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.state import ProfileState
 from jupyter_jax_trainer.messages import profiles as say
 from jupyter_jax_trainer.profiles import summary
+from jupyter_jax_trainer.profiles.child import EXPORT
 from jupyter_jax_trainer.profiles.summary import ProfileSummary, RankSummary
 from jupyter_jax_trainer.worker.bounds import bound
 from jupyter_jax_trainer.worker.profiling import BYTES, BYTES_VARIABLE, TRACE
 
+PERFETTO = "trace.json.gz"  # beside the trace
 _CHILD = "jupyter_jax_trainer.profiles.child"
 _LINE = 1 << 20  # bytes of what the child says of a rank
 _KNOWN = 16  # profiles of which the summary is kept
@@ -82,6 +86,42 @@ def traces_of(directory: JobDir, profile: ProfileState) -> dict[int, Path]:
     }
 
 
+def perfetto(directory: JobDir, profile: ProfileState, rank: int) -> Path:
+    """Return the trace of a rank as ui.perfetto.dev opens it, made when it is first asked for.
+
+    Raises
+    ------
+    JobNotFound
+        There is no trace of this rank, or none of a size that is read here.
+    BackendError
+        It can't be made into that.
+    """
+    path = folder_of(directory, profile["name"], rank) / PERFETTO
+    if is_regular(path):
+        return path
+    trace = traces_of(directory, profile).get(rank)
+    if trace is None:
+        raise JobNotFound(say.NO_FILE(name=profile["name"], job=directory.path.name, rank=rank))
+    try:
+        with tempfile.TemporaryDirectory(prefix=f".{PERFETTO}-", dir=path.parent) as made:
+            with _start_child(EXPORT, str(trace), made) as process:
+                try:
+                    process.wait(timeouts.SUMMARY.seconds)
+                finally:
+                    process.kill()
+            found = [*Path(made).glob(f"plugins/profile/*/*.{PERFETTO}")]
+            if process.returncode or len(found) != 1:
+                raise OSError(say.ENDED_SILENTLY(code=process.returncode))
+            found[0].replace(path)
+    except subprocess.TimeoutExpired:
+        limit = timeouts.SUMMARY
+        late = say.READ_TOO_LONG(seconds=limit.seconds, variable=limit.variable)
+        raise BackendError(say.NOT_EXPORTED(rank=rank, why=late, path=trace)) from None
+    except OSError as error:  # of the disk, too
+        raise BackendError(say.NOT_EXPORTED(rank=rank, why=error, path=trace)) from None
+    return path
+
+
 def folder_of(directory: JobDir, name: str, rank: int) -> Path:
     """Return where the files of a rank are."""
     return directory.profiles / name / f"rank-{rank}"
@@ -106,15 +146,7 @@ def _read(folders: Mapping[int, Path]) -> dict[int, RankSummary]:
 
 def _ask_child(folders: Mapping[int, Path], until: float) -> Iterator[RankSummary]:
     """Yield what the other process says, until it ends or the time is over."""
-    words = [f"{rank}={folder}" for rank, folder in folders.items()]
-    # It needs no device; and what lies in the working directory is no module of ours.
-    process = subprocess.Popen(
-        [sys.executable, "-P", "-m", _CHILD, *words],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env={**os.environ, "JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "3"},
-    )
+    process = _start_child(*(f"{rank}={folder}" for rank, folder in folders.items()))
     assert process.stdout is not None, "it is a pipe"
     unread = b""
     with process, process.stdout as output, selectors.DefaultSelector() as selector:
@@ -133,3 +165,14 @@ def _ask_child(folders: Mapping[int, Path], until: float) -> Iterator[RankSummar
                             yield one
         finally:
             process.kill()
+
+
+def _start_child(*words: str) -> subprocess.Popen[bytes]:
+    # It needs no device; and what lies in the working directory is no module of ours.
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", _CHILD, *words],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "3"},
+    )

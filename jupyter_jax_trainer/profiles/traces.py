@@ -23,6 +23,7 @@ _COLLECTIVE = re.compile(
     r"(ragged-)?(all-(reduce|gather|to-all)|reduce-scatter|collective-|send|recv|nccl)", re.I
 )
 _NO_OPERATION = re.compile(r"[ :(]")  # in the name of an event; to look at its fields takes long
+_GRAPH = re.compile(r"command_buffer(_\d+)?")  # many operations of a GPU, launched as one
 _EVENTS = 1_000_000  # that are looked at
 _MOST = 30  # operations
 _NANO = 1e-9
@@ -78,6 +79,21 @@ class _Totals:
         return self.operations[key]
 
 
+def load(path: Path) -> ProfileData:
+    """Read a trace.
+
+    Raises
+    ------
+    Exception
+        It is none, or jax can't read it.
+    """
+    try:
+        from jaxlib._profile_data import ProfileData  # jax itself takes half a second to import
+    except ImportError:
+        from jax.profiler import ProfileData
+    return ProfileData.from_file(str(path))
+
+
 def read(rank: int, path: Path) -> RankSummary:
     """Sum up a trace, without what is allocated.
 
@@ -86,9 +102,7 @@ def read(rank: int, path: Path) -> RankSummary:
     Exception
         It is none, or jax can't read it.
     """
-    from jax.profiler import ProfileData
-
-    data = ProfileData.from_file(str(path))
+    data = load(path)
     totals = _Totals()
     platform = _add_devices(data, totals)
     if platform is None and _add_host(data, totals):
@@ -155,9 +169,9 @@ def _events(line: ProfileData.Line, totals: _Totals, device: str | None) -> Iter
                 module = str(value)
             elif key == "device_ordinal" and device is None:
                 on = str(value)
-        if name is None:
-            if device is None:
-                continue
+        if name is None and device is None:
+            continue
+        if name is None or _GRAPH.fullmatch(name):
             name = event.name.partition(" = ")[0].removeprefix("%")
         yield _Event(
             start=event.start_ns,

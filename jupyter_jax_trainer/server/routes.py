@@ -25,7 +25,6 @@ from jupyter_jax_trainer.messages import queries as say
 from jupyter_jax_trainer.queries.details import find, profile_of
 from jupyter_jax_trainer.queries.requests import KEY, PROFILE, Asked, refusal, route, status_of
 from jupyter_jax_trainer.server.access import RESOURCE, check_right, is_from_here
-from jupyter_jax_trainer.worker.profiling import PERFETTO
 
 _PIECE = 1 << 20
 # What takes long has threads of its own, so that many silent clusters keep nothing else waiting;
@@ -130,7 +129,7 @@ class Trace(Handler):
         job = await self.work(find, key)
         path = await self.work(_perfetto, job, name, rank)
         with open_regular(path) as file:
-            await self._send(file, f"{key}-{name}-rank-{rank}.{PERFETTO}", "application/gzip")
+            await self._send(file, f"{key}-{name}-rank-{rank}.{path.name}", "application/gzip")
 
 
 def _perfetto(job: Job, name: str, rank: str) -> Path:

@@ -25,8 +25,8 @@ WHOLE = "cell"  # of --profile: the whole cell; else it is ``steps=10:15``
 FOLDER = "profiles"  # of a job's directory
 NAME = re.compile(r"cell|steps|[0-9]{1,6}")
 STEPS = re.compile(r"steps=(\d{1,12}):(\d{1,12})")
-TRACE, PERFETTO, MEMORY = "trace.xplane.pb", "trace.json.gz", "memory.pb.gz"
-FILES = (MEMORY, TRACE, PERFETTO)  # the first are kept where not all have room
+TRACE, MEMORY = "trace.xplane.pb", "memory.pb.gz"
+FILES = (MEMORY, TRACE)  # the first is kept where not both have room
 _SPARE = 64 << 20  # bytes that are left to others on a disk
 
 
@@ -216,15 +216,45 @@ def _start_trace(folder: Path) -> None:
     jax.profiler.start_trace(str(folder), **given)
 
 
-def _stop_trace(folder: Path) -> None:
-    """Stop, and leave what jax has written in files of ours."""
-    import jax
+class _Recorded:
+    """A session of XLA's profiler of which nothing is exported.
 
-    jax.profiler.stop_trace()
-    for pattern, name in (("*.xplane.pb", TRACE), ("*.trace.json.gz", PERFETTO)):
-        for path in folder.glob(f"plugins/profile/*/{pattern}"):
-            path.rename(folder / name)
-    shutil.rmtree(folder / "plugins", ignore_errors=True)
+    jax would write JSON of what it records, too. That takes longer than all the rest, while the
+    cell trains on; who wants it makes it of the trace.
+    """
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+        self.trace = b""
+
+    def stop(self) -> bytes:
+        """Stop, and keep what was recorded."""
+        self.trace = self._session.stop()
+        return self.trace
+
+    def export(self, _trace: bytes, _folder: str) -> None:
+        """Leave it to those who asked to write it."""
+
+    def stop_and_export(self, _folder: str) -> None:
+        """Stop, and keep what was recorded."""
+        self.stop()
+
+
+def _stop_trace(folder: Path) -> None:
+    """Stop, and leave what was recorded in files of ours."""
+    import jax
+    from jax._src import profiler
+
+    state: Any = getattr(profiler, "_profile_state", None)
+    if getattr(state, "profile_session", None) is None:  # jax has it elsewhere, or it was stopped
+        jax.profiler.stop_trace()
+        for path in folder.glob("plugins/profile/*/*.xplane.pb"):
+            path.rename(folder / TRACE)
+        shutil.rmtree(folder / "plugins", ignore_errors=True)
+    else:
+        recorded = state.profile_session = _Recorded(state.profile_session)
+        jax.profiler.stop_trace()
+        (folder / TRACE).write_bytes(recorded.trace)
     with contextlib.suppress(Exception):  # a device that has no such statistics
         (folder / MEMORY).write_bytes(jax.profiler.device_memory_profile())
 

@@ -10,7 +10,7 @@ from harness import eventually, ranks_of, run, submit, wait_for
 
 from jupyter_jax_trainer import commands
 from jupyter_jax_trainer.errors import UsageError
-from jupyter_jax_trainer.worker.profiling import MEMORY, PERFETTO, TRACE
+from jupyter_jax_trainer.worker.profiling import MEMORY, TRACE
 
 pytestmark = pytest.mark.usefixtures("store")
 
@@ -53,7 +53,7 @@ def test_a_running_job_is_profiled(busy, capsys):
     assert [one["problem"] for one in profile.ranks] == [None, None]
     for rank in (0, 1):
         names = {path.name for path in (profile.directory / f"rank-{rank}").iterdir()}
-        assert names == {TRACE, PERFETTO, MEMORY}
+        assert names == {TRACE, MEMORY}
     found = profile.summary()
     assert found["bound"] is None and len(found["notes"]) == 2  # a CPU can't tell; collectives wait
     assert {one["platform"] for one in found["ranks"]} == {"cpu"}

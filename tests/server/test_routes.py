@@ -17,9 +17,9 @@ from jupyter_jax_trainer.jobdir import files, session
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.messages import queries as say
 from jupyter_jax_trainer.options.spec import JobSpec
+from jupyter_jax_trainer.profiles.reading import PERFETTO
 from jupyter_jax_trainer.queries.requests import _MAX_SOURCE
 from jupyter_jax_trainer.server.access import is_from_here
-from jupyter_jax_trainer.worker.profiling import PERFETTO
 
 
 def test_jobs_are_listed_newest_first(server):
@@ -119,7 +119,7 @@ def test_a_profile_of_a_job_and_of_somebody_elses(server):
     def profiled(name: str) -> JobDir:
         directory = make_job(name)
         state = json.loads(directory.state.read_text())
-        rank = {"seconds": 1.0, "files": {PERFETTO: 5}, "left_out": {}, "problem": None}
+        rank = {"seconds": 1.0, "files": {}, "left_out": {}, "problem": None}
         ranks = [{"rank": 0, **rank}]
         state["profiles"] = [{"name": "1", "time": 1.0, "whole": True, "ranks": ranks}]
         directory.state.write_text(json.dumps(state))

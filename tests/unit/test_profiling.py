@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import json
 import os
 import queue
+import re
 import shutil
 import subprocess
 import sys
@@ -18,12 +20,13 @@ from typing import Any
 import podruns
 import pytest
 from harness import LONG_S
+from jax.profiler import ProfileData
 from relays import Loopback
 
 from jupyter_jax_trainer.backends.kubernetes.follow import profiles as arriving
 from jupyter_jax_trainer.backends.kubernetes.follow.fetch import Fetch
 from jupyter_jax_trainer.backends.kubernetes.logs import messages
-from jupyter_jax_trainer.errors import UsageError
+from jupyter_jax_trainer.errors import BackendError, JobNotFound, UsageError
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.state import ProfileOfRank, ProfileState
 from jupyter_jax_trainer.options.spec import parse_cell_line
@@ -33,7 +36,7 @@ from jupyter_jax_trainer.worker import profiling
 from jupyter_jax_trainer.worker.pod import delivery, frames
 from jupyter_jax_trainer.worker.pod.podchannel import PodChannel
 from jupyter_jax_trainer.worker.pod.profiles import Carrier
-from jupyter_jax_trainer.worker.profiling import MEMORY, PERFETTO, TRACE, Profiler
+from jupyter_jax_trainer.worker.profiling import MEMORY, TRACE, Profiler
 from jupyter_jax_trainer.worker.records import Profiled
 
 CELL = """
@@ -140,12 +143,64 @@ def test_it_comes_out_of_a_pod_with_the_log(tmp_path, job, trusted):
         if isinstance(message, messages.ProfileTaken):
             found = arriving.settle(job, 0, message.taken)
     assert found is not None and found["problem"] is None
-    assert set(found["files"]) == {TRACE, PERFETTO, MEMORY}
+    assert set(found["files"]) == {TRACE, MEMORY}
     state: ProfileState = {"name": "cell", "time": 0.0, "whole": True, "ranks": [found]}
     whole = reading.summarize(job, state)
     assert whole["ranks"][0]["platform"] == "cpu" and whole["operations"]
     assert any("module" in held["where"] for held in whole["ranks"][0]["allocations"])
     assert not list(job.path.glob("profile-*"))
+    made = reading.perfetto(job, state, 0)
+    with gzip.open(made, "rt") as file:
+        assert any("dur" in event for event in json.load(file)["traceEvents"])
+    inode = made.stat().st_ino
+    assert reading.perfetto(job, state, 0) == made and made.stat().st_ino == inode
+    assert sorted(path.name for path in made.parent.iterdir()) == sorted(
+        [TRACE, MEMORY, reading.PERFETTO]
+    )
+
+
+@pytest.mark.parametrize("limit", ["60", "0.001"])
+def test_a_trace_that_is_not_converted_is_said_and_leaves_nothing(job, monkeypatch, limit):
+    monkeypatch.setenv("JAXTRAIN_SUMMARY_TIMEOUT", limit)
+    folder = reading.folder_of(job, "1", 0)
+    folder.mkdir(parents=True)
+    (folder / TRACE).write_bytes(b"\xff" * 1000)
+    ranks: list[Any] = [{"rank": 0, **_taken(**{TRACE: 1000})}]
+    state: ProfileState = {"name": "1", "time": 1.0, "whole": True, "ranks": ranks}
+    with pytest.raises(BackendError, match=re.escape(str(folder / TRACE))):
+        reading.perfetto(job, state, 0)
+    assert [path.name for path in folder.iterdir()] == [TRACE]
+    with pytest.raises(JobNotFound):
+        reading.perfetto(job, state, 1)
+
+
+GRAPH = """
+planes {
+  name: "/device:GPU:0"
+  lines { name: "Stream #14(Compute)" timestamp_ns: 1000
+    events { metadata_id: 1 offset_ps: 0 duration_ps: 4000000 stats { metadata_id: 1 str_value: "command_buffer_1" } stats { metadata_id: 2 str_value: "jit_step" } }
+    events { metadata_id: 2 offset_ps: 5000000 duration_ps: 3000000 stats { metadata_id: 1 str_value: "command_buffer" } stats { metadata_id: 2 str_value: "jit_step" } }
+    events { metadata_id: 3 offset_ps: 9000000 duration_ps: 2000000 stats { metadata_id: 1 str_value: "custom-call.1" } stats { metadata_id: 2 str_value: "jit_step" } }
+  }
+  event_metadata { key: 1 value { id: 1 name: "loop_tanh_fusion" } }
+  event_metadata { key: 2 value { id: 2 name: "ncclDevKernel_AllReduce_Sum_f32_RING_LL" } }
+  event_metadata { key: 3 value { id: 3 name: "sm90_xmma_gemm_f32f32" } }
+  stat_metadata { key: 1 value { id: 1 name: "hlo_op" } }
+  stat_metadata { key: 2 value { id: 2 name: "hlo_module" } }
+}
+"""
+
+
+def test_operations_that_a_gpu_runs_as_one_graph_are_told_apart(tmp_path):
+    """Else all of a training step is ``command_buffer``, and its collectives are not seen."""
+    (tmp_path / TRACE).write_bytes(ProfileData.text_proto_to_serialized_xspace(GRAPH))
+    found = traces.read(0, tmp_path / TRACE)
+    assert [(one["name"], one["collective"]) for one in found["operations"]] == [
+        ("loop_tanh_fusion", False),
+        ("ncclDevKernel_AllReduce_Sum_f32_RING_LL", True),
+        ("custom-call.1", False),
+    ]
+    assert found["collectives"] == pytest.approx(3e-6) and found["platform"] == "gpu"
 
 
 def test_small_programs_are_counted_that_run_in_the_thread_which_calls_them(tmp_path):

@@ -32,7 +32,7 @@ useJob(() => ({
 
 function profile(name: string, change: Partial<ProfileState> = {}): ProfileState {
   const ranks = [
-    { rank: 0, files: { 'trace.json.gz': 9 } },
+    { rank: 0, files: { 'trace.xplane.pb': 9 } },
     { rank: 1, files: {} }
   ];
   return { name, time: 1, whole: true, ranks, ...change };

@@ -112,7 +112,7 @@ function Summary({ jobKey, profile, host }: SummaryProps) {
     );
   }
   const saves = new Set(
-    profile.ranks.filter(({ files }) => 'trace.json.gz' in files).map(({ rank }) => rank)
+    profile.ranks.filter(({ files }) => 'trace.xplane.pb' in files).map(({ rank }) => rank)
   );
   const save = (rank: number) =>
     saves.has(rank) && host.saveTrace
