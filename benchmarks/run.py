@@ -2,7 +2,7 @@
 
 ``local``, ``face`` and ``cluster`` stand for those that need nothing else, those that need a
 browser and the built JupyterLab extension, and those that need a cluster; ``queues`` puts Kueue
-there for a while; ``hour`` takes that long.
+there for a while; ``gpu`` needs one of NVIDIA's, ``hour`` takes that long.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ GROUPS = {
         "cluster_list",
     ),
     "queues": ("queue_fifty",),
+    "gpu": ("gpu",),
     "hour": ("session_hour",),
 }
 ALL = [name for names in GROUPS.values() for name in names]
@@ -116,6 +117,8 @@ def _need(name: str) -> None:
         importlib.import_module("browser").find()
         if name == "face_others":
             importlib.import_module(name).find_tools()
+    elif name in GROUPS["gpu"]:
+        importlib.import_module(name).find()
 
 
 if __name__ == "__main__":

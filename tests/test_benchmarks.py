@@ -39,7 +39,8 @@ CLUSTER = (
 RARE = ("start_older", "session_edits", "session_hour")
 RARE_FACE = ("face_start", "face_machine", "face_others")
 RARE_ON_CLUSTER = ("cluster_start", "cluster_older", "cluster_packages")
-ELSEWHERE = ("queue_fifty",)  # tests/cluster/test_queues.py, which installs Kueue
+# In tests/cluster/test_queues.py, which installs Kueue; and by hand, where there is a GPU.
+ELSEWHERE = ("queue_fifty", "gpu")
 
 
 def _params(names: tuple[str, ...], part: str, *marks: str) -> list[Any]:

@@ -6,6 +6,7 @@ It is started with folders of ranks, as ``RANK=FOLDER``, and writes a line of JS
 
 from __future__ import annotations
 
+import gc
 import json
 import resource
 import sys
@@ -34,6 +35,7 @@ def main() -> None:
     if sys.argv[1] == EXPORT:
         _export(Path(sys.argv[2]), sys.argv[3])
         return
+    gc.disable()  # what is made of a trace is in use until the end
     for word in sys.argv[1:]:
         rank, _, folder = word.partition("=")
         print(json.dumps(_read(int(rank), Path(folder))), flush=True)

@@ -169,6 +169,8 @@ def _events(line: ProfileData.Line, totals: _Totals, device: str | None) -> Iter
                 module = str(value)
             elif key == "device_ordinal" and device is None:
                 on = str(value)
+            if device is not None and name and module:
+                break  # to look at the rest would take as long again
         if name is None and device is None:
             continue
         if name is None or _GRAPH.fullmatch(name):

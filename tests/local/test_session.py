@@ -516,19 +516,22 @@ def test_what_a_cell_leaves_behind_harms_no_other(book):
     assert ranks_of(of_session()) == before
 
 
-def test_processes_that_were_stopped_for_a_while_go_on(book, monkeypatch):
+def test_processes_that_were_stopped_for_a_while_go_on(book, monkeypatch, tmp_path):
     monkeypatch.setenv("JAXTRAIN_MEET_TIMEOUT", "1")
     monkeypatch.setenv("JAXTRAIN_AGREE_TIMEOUT", "1")
     line = "-s sleepy -n 2"
-    book.cell("kept = 1\nimport time", line)
+    book.cell("kept = 1\nimport os, time", line)
     ranks = ranks_of(of_session("sleepy"))
     everybody = [*ranks, parent_of(ranks[0])]
+    seen = [tmp_path / "first", tmp_path / "second"]
+    waits = "while not os.path.exists({!r}): time.sleep(0.01)\ntime.sleep(0.3)\n"
     jobs = [
-        detached(book, "time.sleep(0.4)\nprint(kept)", line),
-        detached(book, "time.sleep(0.4)\n1 / 0", line),
+        detached(book, waits.format(str(seen[0])) + "print(kept)", line),
+        detached(book, waits.format(str(seen[1])) + "1 / 0", line),
     ]
-    for job in jobs:
+    for job, file in zip(jobs, seen, strict=True):
         wait_for(job, "Running")
+        file.touch()
         time.sleep(0.3)  # so that some are stopped as they meet
         for pid in everybody:
             os.kill(pid, signal.SIGSTOP)
