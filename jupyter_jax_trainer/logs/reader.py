@@ -22,6 +22,11 @@ _NOISE = re.compile(
     rb"^\[Gloo\] Rank |^\d* is connected to \d+ peer ranks\. Expected "
     rb"|^[IW]\d{4} [\d:.]+ +\d+ \S+\.(cc|h):\d+\]"  # errors (E, F) may explain a crash
     rb"|^WARNING: All log messages before absl::InitializeLog"
+    # Where a warning goes on in lines of its own: at the end of a rank, since jax 0.11, and about
+    # memory of a GPU that ran out, which the exception says as well.
+    rb"|^Additional GRPC error information .*/WatchTasks:"
+    rb"|^:(CANCELLED:CANCELLED|UNAVAILABLE:failed to connect to all addresses)"
+    rb"|^=== Source Location Trace: ===|^external/xla\S*:\d+$|^Current allocation summary follows\."
 )
 
 
@@ -54,7 +59,7 @@ class LogLine:
 def is_noise(line: bytes) -> bool:
     """Return whether a line is a library's own chatter, which views leave out."""
     # Checked first because it decides most lines without a search.
-    return line[:1] in b"[IW 0123456789" and line != b"" and _NOISE.match(line) is not None
+    return line[:1] in b"[IW 0123456789A:=eC" and line != b"" and _NOISE.match(line) is not None
 
 
 def readable(line: bytes) -> str:

@@ -16,7 +16,10 @@ from jupyter_jax_trainer.logs.span import Merged, Span
 
 BLOCKS = 8  # that are read at once, so that each log is opened once for all of them
 # What chatter can begin with: found many times faster than by asking each line. `is_noise` decides.
-_PERHAPS_NOISE = re.compile(rb"\n(?:\[Gloo\]|\d* is connected to |[IW]\d{4} |WARNING: All)")
+_PERHAPS_NOISE = re.compile(
+    rb"\n(?:\[Gloo\]|\d* is connected to |[IW]\d{4} |WARNING: All|Additional GRPC|:(?:CANC|UNAV)"
+    rb"|=== Source Loc|external/xla|Current alloc)"
+)
 FEW = 100  # lines that a filter takes from so many blocks, which are kept as they were found
 KEPT = 8 << 20  # bytes of lines that are kept
 _SET = re.compile(rb"\x01+")

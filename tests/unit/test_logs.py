@@ -61,6 +61,23 @@ def test_chatter_is_left_out_but_kept_in_the_file(tmp_path):
     assert [line for lines in LogReader(path, raw=True).read() for line in lines][0] == noise
 
 
+def test_what_jax_says_of_its_end_is_left_out(tmp_path):
+    """As a rank on a GPU printed it, with jax 0.11.2."""
+    said = (
+        b"5 steps\n"
+        b"W1126 16:01:57.892925     604 pjrt_client.cc:1605] WatchTasksAsync failed for task 0\n"
+        b"Additional GRPC error information from remote target coordination_service while calling "
+        b"/xla.coordination.CoordinationService/WatchTasks:\n"
+        b":CANCELLED:CANCELLED [type.googleapis.com/tensorflow.DerivedStatus='']\n"
+        b"=== Source Location Trace: === \n"
+        b"external/xla+/xla/tsl/distributed_runtime/rpc/grpc_util.h:89\n"
+    )
+    path = tmp_path / "log"
+    path.write_bytes(said)
+    assert [line for lines in LogReader(path).read() for line in lines] == [b"5 steps"]
+    assert len([line for lines in LogReader(path, raw=True).read() for line in lines]) == 6
+
+
 def test_the_merged_order_is_that_of_the_index(tmp_path):
     job = directory(tmp_path)
     job.log(0).write_bytes(b"a\nd\n")

@@ -42,13 +42,26 @@ def needs_re2():
 GLOO = b"[Gloo] Rank 3 is connected"
 ABSL = b"I1121 17:00:00.123456   12345 service.cc:152] XLA service"
 TORN = b"0 is connected to 1 peer ranks. Expected number of connected peer ranks is : 1"
-NOISE = [GLOO, TORN, ABSL, b"WARNING: All log messages before absl::InitializeLog() is called"]
+ENDS = [
+    b"Additional GRPC error information from remote target coordination_service while calling "
+    b"/xla.coordination.CoordinationService/WatchTasks:",
+    b":CANCELLED:CANCELLED [type.googleapis.com/tensorflow.DerivedStatus='']",
+    b":UNAVAILABLE:failed to connect to all addresses; last error: UNKNOWN: ipv4:127.0.0.1:1",
+    b"=== Source Location Trace: ===",
+    b"external/xla+/xla/tsl/distributed_runtime/rpc/grpc_util.h:89",
+    b"Current allocation summary follows.",
+]
+ABSL_BEGINS = b"WARNING: All log messages before absl::InitializeLog() is called"
+NOISE = [GLOO, TORN, ABSL, ABSL_BEGINS, *ENDS]
 NEARLY = [
     b"[Gloo] is mine",
     b"I1121 17:00 me",
     b"WARNING: All is well",
     b" [Gloo] Rank 1",
     b"0 is connected to 1 host",
+    b"Additional GRPC error information from remote target x while calling /Barrier:",
+    b":UNAVAILABLE: the disk",
+    b"external/xla.txt was read",
     b"I",
     b"[",
 ]
