@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 import importlib.util
 import io
@@ -101,6 +102,13 @@ class Wheel:
     is_fetched: bool = False
 
 
+# Wheels with what changes when their files do: to read and compress them takes long, and a notebook
+# submits the same packages again and again. Those used last are kept.
+_Stamp = tuple[tuple[int, int, int] | None, ...]
+_PACKED: dict[tuple[str, str, Platform], tuple[_Stamp, Wheel]] = {}
+_MOST_KEPT = 64 << 20
+
+
 def pack(one: Installed, platform: Platform) -> Wheel:
     """Pack a distribution.
 
@@ -115,11 +123,37 @@ def pack(one: Installed, platform: Platform) -> Wheel:
     """
     if one.files is None:
         raise CannotPack(say.NO_RECORD())
-    left_out = [name for name in one.files if name.endswith(".pth") and not one.is_editable]
+    key, stamp = (str(one.place), one.name, platform), _stamp(one, one.files)
+    before = _PACKED.pop(key, None)
+    wheel = before[1] if before and before[0] == stamp else _pack(one, one.files, platform)
+    _PACKED[key] = stamp, wheel
+    kept = sum(len(known.data) for _, known in _PACKED.values())
+    while kept > _MOST_KEPT:
+        kept -= len(_PACKED.pop(next(iter(_PACKED)))[1].data)
+    return wheel
+
+
+def _stamp(one: Installed, files: Iterable[str]) -> _Stamp:
+    """Return what changes when somebody writes to files or exchanges them, or their byte code."""
+    place, found = str(one.place), list[tuple[int, int, int] | None]()
+    for name in files:
+        path = f"{place}/{name}"
+        for file in (path, _cache_of(path)) if name.endswith(".py") else (path,):
+            try:
+                known = os.stat(file)
+            except OSError:
+                found.append(None)
+            else:
+                found.append((known.st_ino, known.st_size, known.st_mtime_ns))
+    return tuple(found)
+
+
+def _pack(one: Installed, files: Sequence[str], platform: Platform) -> Wheel:
+    left_out = [name for name in files if name.endswith(".pth") and not one.is_editable]
     # Strings: of a thousand files, paths would cost more time than reading does.
     place, members = str(one.place), dict[str, bytes]()
     info = f"{one.name.replace('-', '_')}-{one.version}.dist-info"
-    for name in one.files:
+    for name in files:
         path = PurePosixPath(name)
         if path.suffix in (".pyc", ".pyo", ".pth"):
             continue
@@ -139,14 +173,14 @@ def pack(one: Installed, platform: Platform) -> Wheel:
     tags = _tags(one, members, platform)
     if platform.python == f"{sys.version_info[0]}.{sys.version_info[1]}":
         members |= _byte_code(place, members)
-    members[f"{info}/RECORD"] = record = _record(members, info)
+    members[f"{info}/RECORD"] = _record(members, info)
     version = re.sub(r"[^\w.+!]+", "_", one.version)
     file = f"{one.name.replace('-', '_')}-{version}-{tags}.whl"
     return Wheel(
         name=one.name,
         version=one.version,
         file=file,
-        data=_zipped(members, record),
+        data=_compressed(members),
         left_out=left_out,
     )
 
@@ -163,7 +197,7 @@ def _byte_code(place: str, members: Mapping[str, bytes]) -> dict[str, bytes]:
             continue
         path = f"{place}/{name}"
         try:
-            compiled = _read(importlib.util.cache_from_source(path))
+            compiled = _read(_cache_of(path))
             changed = int(os.stat(path).st_mtime)
         except OSError:
             continue
@@ -178,6 +212,12 @@ def _byte_code(place: str, members: Mapping[str, bytes]) -> dict[str, bytes]:
             cache = f"{folder}{slash}__pycache__/{file.removesuffix('.py')}.{tag}.pyc"
             found[cache] = head + compiled[_HEADER:]
     return found
+
+
+@functools.lru_cache(1 << 14)
+def _cache_of(path: str) -> str:
+    """Return where the byte code of a module is."""
+    return importlib.util.cache_from_source(path)
 
 
 def _read(path: str) -> bytes:
@@ -218,23 +258,6 @@ def _rows(members: dict[str, bytes]) -> Iterator[str]:
         digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip("=")
         quoted = '"{}"'.format(name.replace('"', '""')) if {",", '"'} & set(name) else name
         yield f"{quoted},sha256={digest},{len(data)}\n"
-
-
-# Wheels by the sha256 of their RECORD, which has that of all files: compression takes long, and a
-# notebook submits the same packages again and again. Those used last are kept.
-_ZIPPED: dict[bytes, bytes] = {}
-_MOST_KEPT = 64 << 20
-
-
-def _zipped(members: dict[str, bytes], record: bytes) -> bytes:
-    key = hashlib.sha256(record).digest()
-    data = _ZIPPED.pop(key, None) or _compressed(members)
-    _ZIPPED[key] = data
-    kept = sum(map(len, _ZIPPED.values()))
-    while kept > _MOST_KEPT:
-        oldest = next(iter(_ZIPPED))
-        kept -= len(_ZIPPED.pop(oldest))
-    return data
 
 
 def _compressed(members: dict[str, bytes]) -> bytes:

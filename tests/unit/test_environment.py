@@ -475,17 +475,18 @@ def test_what_is_installed_anew_is_read_anew(site):
 
 
 def test_packed_wheels_are_kept_within_bounds(site, monkeypatch):
-    monkeypatch.setattr(packing, "_ZIPPED", {})
+    monkeypatch.setattr(packing, "_PACKED", {})
     for name in ("one", "two", "three"):
         site.install(name)
     sizes = [len(gather(f"import {name}").wheels[0].data) for name in ("one", "two", "three")]
-    assert len(packing._ZIPPED) == 3
+    assert len(packing._PACKED) == 3
     monkeypatch.setattr(packing, "_MOST_KEPT", sum(sizes) - 1)
     gather("import one")  # used last
-    assert gather("import one").wheels[0].data in packing._ZIPPED.values()
-    assert len(packing._ZIPPED) == 2
+    kept = [wheel.data for _, wheel in packing._PACKED.values()]
+    assert gather("import one").wheels[0].data in kept
+    assert len(packing._PACKED) == 2
     monkeypatch.setattr(packing, "_MOST_KEPT", 0)
-    assert len(gather("import one").wheels) == 1 and packing._ZIPPED == {}
+    assert len(gather("import one").wheels) == 1 and packing._PACKED == {}
 
 
 # ---- what comes from an index
