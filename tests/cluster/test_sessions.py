@@ -14,8 +14,11 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from harness import eventually, text, wait_for_text
+from policy import skip_or_fail
 
+from cluster import made_runtimes
 from cluster.conftest import STRICT
+from cluster.faults import require_own, stopped
 from cluster.jobs import SLIM, followers, stop_followers
 from cluster.kubernetes_cluster import Namespace
 from jupyter_jax_trainer import api, commands, magic
@@ -314,6 +317,56 @@ def test_another_store_that_takes_over_runs_cells_and_the_one_before_does_not(
         book.cell("print(w)")
     stop_followers(home)
     lab.cancel()
+
+
+@pytest.mark.release
+def test_what_it_begins_with_may_come_through_a_store(
+    book, cluster, namespace, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    if not made_runtimes.reachable(cluster):
+        skip_or_fail("own cluster", "this machine and the nodes have no folder in common")
+    shared = made_runtimes.Shared(namespace, tmp_path)
+    try:
+        (shared.path / "store").mkdir()
+        (shared.path / "store").chmod(0o777)
+        data = np.random.default_rng(0).random(1_200_000)  # 9.6 MB: no Secret holds it
+        np.save("numbers.npy", data)
+        line = "-s stored -n 2"
+        first = f"--volume {shared.claim}:{shared.path} --store {shared.path}/store"
+        reads = "import numpy as np\ntotal = float(np.load('numbers.npy').sum())"
+        book.cell(reads, f"-o total --files numbers.npy {first}", line)
+        assert book["total"] == pytest.approx(data.sum())
+        folder = shared.path / "store" / of_session("stored").uid
+        assert "bundle.pyz" in {path.name for path in folder.iterdir()}
+        book.user_ns["data"] = data  # by the channel, as in each later cell
+        book.cell("back = data * 2", "-o back", line)
+        np.testing.assert_array_equal(book["back"], data * 2)
+        of_session("stored").cancel()
+        of_session("stored").delete()
+        assert not folder.exists()
+    finally:
+        shared.remove()
+
+
+@pytest.mark.release
+@pytest.mark.disruptive
+def test_its_cells_go_on_while_the_api_server_is_away(book, cluster):
+    require_own(cluster)
+    book.cell(f"{PIDS}\nkept, runs = 1, 0", line="-s away -n 2")
+    counts = "import time\nfor n in range(50):\n    print('line', n)\n    time.sleep(0.2)\n"
+    runs = book.cell(f"runs += 1\n{counts}kept += 1", "--detach", "-s away")
+    wait_for_text(runs, "line 1")
+    with stopped("kube-apiserver", cluster):
+        eventually(lambda: of_session("away").reason)
+        with pytest.raises(BackendError):
+            book.cell("runs += 1", "--detach --idle 1h", "-s another -n 1")
+        waits = book.cell("runs += 1\nprint('then', kept, runs)", "--detach", "-s away")
+    assert (runs.wait(120).state, waits.wait(120).state) == ("Succeeded", "Succeeded")
+    assert words(runs, 1) == sorted(f"line {number}" for number in range(50))
+    assert words(waits) == ["then 2 2"] * 2
+    assert of_session("away").state == "Running" and of_session("away").restarts == 0
+    of_session("away").cancel()
 
 
 def test_cancel_ends_the_session_and_its_cell(book, namespace):
