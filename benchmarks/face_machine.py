@@ -94,9 +94,10 @@ def _scrolled(tab: Tab) -> list[float]:
     """Scroll over the plots up and down again and again; give the ms between frames."""
     tab.evaluate(_UNFOLD)
     tab.page.wait_for_selector(".jaxtrain-job [data-section=machine] canvas")
-    box = tab.page.locator(".jaxtrain-job").first.bounding_box()
-    assert box is not None
-    middle = {"x": box["x"] + box["width"] / 2, "y": box["y"] + min(box["height"], 500) / 2}
+    plot = tab.page.locator(".jaxtrain-job [data-section=machine] canvas").first.bounding_box()
+    size = tab.page.viewport_size
+    assert plot is not None and size is not None
+    middle = {"x": plot["x"] + plot["width"] / 2, "y": size["height"] / 2}
     tab.evaluate(_WATCH)
     until = time.perf_counter() + _SECONDS
     while time.perf_counter() < until:
@@ -135,7 +136,7 @@ def _measure(server: Lab, tab: Tab, runs: int) -> Iterator[Measured]:
         f"{spread(rates, 'Hz')}; main thread free {min(free):.0f} %",
         rate >= 57,
     )
-    yield within("… longest frame", longest, 50)
+    yield within("… longest frame", longest, 100)
     yield within("… of a core, for the server", cpu, 20, "%")
 
 
