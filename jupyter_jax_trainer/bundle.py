@@ -9,12 +9,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from enum import Enum, auto
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import ModuleType
 
 import jupyter_jax_trainer
 from jupyter_jax_trainer.capture import Capture
+from jupyter_jax_trainer.capture.distributions import by_name
 from jupyter_jax_trainer.datatypes import JsonValue
 from jupyter_jax_trainer.worker.files import PREFIX
 from jupyter_jax_trainer.worker.pod.offers import FOLDER
@@ -118,16 +118,18 @@ def write_bundle(
     cell_file = f"<Cell {name}>" if part == Part.CELL else CELL_FILE
     captured = capture.total + sum(map(len, (wheels or {}).values()))
     byte_code = not _FEW < captured < _MANY if travels else True
-    worker = {} if part == Part.CELL else _worker_code(byte_code=byte_code, travels=travels)
+    fixed: dict[str, bytes] = {}
+    if part != Part.CELL:
+        fixed |= _worker_code(byte_code=byte_code, travels=travels)
+    if capture.offers:
+        fixed |= _checks()
     members = {
         "__main__.py": _MAIN,
         "cell.py": capture.code.encode(),
         "variables.pkl": capture.stream,
         "sources.json": json.dumps({f: text for f, (_, text) in capture.sources.items()}).encode(),
-        **worker,
         **{f"modules/{name}": data for name, data in capture.modules.items()},
         **{f"{PREFIX}{name}": data for name, data in capture.files.read().items()},
-        **(_checks() if capture.offers else {}),
     }
     manifest: BundleManifest = {
         "name": name,
@@ -152,8 +154,8 @@ def write_bundle(
         manifest["profile"] = profile
     if part == Part.JOB:
         for name in _FOR_SESSIONS:
-            members.pop(name)
-            members.pop(f"{name}c", None)
+            fixed.pop(name)
+            fixed.pop(f"{name}c", None)
     elif part == Part.SESSION:
         manifest["stays"] = True
     elif part == Part.CELL:
@@ -161,21 +163,27 @@ def write_bundle(
     if ranks is not None:
         manifest["ranks"] = list(ranks)
     if capture.offers is None:
-        members.pop(_FOR_OFFERS, None)  # a cell has nothing of the worker
-        members.pop(f"{_FOR_OFFERS}c", None)
+        fixed.pop(_FOR_OFFERS, None)  # a cell has nothing of the worker
+        fixed.pop(f"{_FOR_OFFERS}c", None)
     else:
         manifest["offers"] = capture.offers
-    return write_archive(path, members, capture.buffers, manifest, packages=wheels, travels=travels)
+    return write_archive(
+        path,
+        members,
+        capture.buffers,
+        manifest,
+        packages=wheels,
+        fixed=fixed,
+        travels=travels,
+    )
 
 
 def _versions() -> dict[str, str]:
     """Look up versions without importing anything."""
     found = {"jupyter_jax_trainer": jupyter_jax_trainer.__version__}
     for package in ("jax", "jaxlib", "numpy", "cloudpickle"):
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
+        if (installed := by_name(package)) is not None:
+            found[package] = installed.version
     return found
 
 

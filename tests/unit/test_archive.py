@@ -137,6 +137,24 @@ def test_members_are_compressed_where_the_archive_leaves_its_machine(tmp_path, t
     assert Archive(path, digest).read("m.txt") == b"x" * 100
 
 
+def test_what_is_in_most_archives_is_compressed_once(tmp_path, monkeypatch):
+    compressed: list[str] = []
+    add = archives._add
+
+    def noted(archive, members, travels):
+        compressed.extend(members)
+        add(archive, members, travels)
+
+    monkeypatch.setattr(archives, "_add", noted)
+    fixed = {"worker.py": os.urandom(100) * 10}
+    for number in (b"1", b"2"):
+        path = tmp_path / "a.pyz"
+        digest = write_archive(path, {"cell.py": number}, [], {}, fixed=fixed)
+        found = Archive(path, digest)
+        assert (found.read("cell.py"), found.read("worker.py")) == (number, fixed["worker.py"])
+    assert compressed.count("worker.py") == 1 and compressed.count("cell.py") == 2
+
+
 def test_an_archive_that_stays_here_is_read_but_has_no_results(tmp_path):
     path = tmp_path / "a.pyz"
     write_archive(path, {}, [memoryview(b"x" * 100)], {}, travels=False)

@@ -16,6 +16,7 @@ has them already, from another archive, needs only what follows.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import io
 import json
@@ -25,13 +26,16 @@ import zipimport
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Literal, NotRequired, TypedDict
 
 from jupyter_jax_trainer.datatypes import JsonValue
 from jupyter_jax_trainer.errors import JobDirError
 from jupyter_jax_trainer.messages import worker as say
 from jupyter_jax_trainer.worker.durable import put_in_place
 from jupyter_jax_trainer.worker.records import ResultInfo
+
+if TYPE_CHECKING:
+    import zipfile
 
 FORMAT = 1
 DIGEST_VARIABLE = "JAXTRAIN_BUNDLE_SHA256"  # of the bundle
@@ -201,6 +205,7 @@ def write_archive(
     manifest: BundleManifest | ResultManifest,
     *,
     packages: Mapping[str, bytes] | None = None,
+    fixed: Mapping[str, bytes] | None = None,
     travels: bool = True,
     durable: bool = False,
 ) -> str:
@@ -210,7 +215,7 @@ def write_archive(
     ----------
     path
         Where to.
-    members, buffers, manifest, packages, travels
+    members, buffers, manifest, packages, fixed, travels
         See :func:`write_archive_to`.
     durable
         It is on the disk when this returns, and a loss of power does not take it.
@@ -230,7 +235,7 @@ def write_archive(
         with part.open("wb", buffering=0) as file:
             os.fchmod(file.fileno(), 0o600)
             digest = write_archive_to(
-                file, members, buffers, manifest, packages=packages, travels=travels
+                file, members, buffers, manifest, packages=packages, fixed=fixed, travels=travels
             )
         if durable:
             put_in_place(part, path)
@@ -249,6 +254,7 @@ def write_archive_to(
     manifest: BundleManifest | ResultManifest,
     *,
     packages: Mapping[str, bytes] | None = None,
+    fixed: Mapping[str, bytes] | None = None,
     travels: bool = True,
 ) -> str:
     """Write an archive into an open, empty file.
@@ -265,6 +271,8 @@ def write_archive_to(
         What else the manifest says.
     packages
         Wheels by their file names.
+    fixed
+        More members: the same ones in most archives, so they are compressed once only.
     travels
         It leaves this machine: members are compressed, and the manifest has the sha256 of the
         buffers, too. Both take longer than writing, so an archive that stays here goes without.
@@ -279,19 +287,38 @@ def write_archive_to(
     _write_all(file, SHEBANG)
     wheels = _write_packages(file, packages or {})
     table = _write_buffers(file, buffers, travels)
-    hashes = {name: _sha256(data) for name, data in members.items()}
+    fixed = fixed or {}
+    hashes = {name: _sha256(data) for name, data in {**members, **fixed}.items()}
     listed = {"packages": wheels} if wheels else {}
     whole = {"format": FORMAT, **manifest, "members": hashes, **listed, "buffers": table}
     text = json.dumps(whole, indent=1).encode()
     # The zip part is built apart, so that its offsets count from its own start: zipimport before
     # Python 3.13 reads no zip64, and needs none this way, however long the prefix.
     packed = io.BytesIO()
-    how = zipfile.ZIP_DEFLATED if travels else zipfile.ZIP_STORED
-    with zipfile.ZipFile(packed, "w") as archive:
-        for name, data in (("manifest.json", text), *members.items()):
-            archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), data, how)
+    packed.write(_packed(tuple(fixed.items()), travels) if fixed else b"")
+    with zipfile.ZipFile(packed, "a") as archive:
+        _add(archive, {"manifest.json": text, **members}, travels)
     _write_all(file, packed.getbuffer())
     return _sha256(text)
+
+
+@functools.lru_cache(4)
+def _packed(members: tuple[tuple[str, bytes], ...], travels: bool) -> bytes:
+    """Return an archive to which more can be added."""
+    import zipfile
+
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        _add(archive, dict(members), travels)
+    return packed.getvalue()
+
+
+def _add(archive: zipfile.ZipFile, members: Mapping[str, bytes], travels: bool) -> None:
+    import zipfile
+
+    how = zipfile.ZIP_DEFLATED if travels else zipfile.ZIP_STORED
+    for name, data in members.items():
+        archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), data, how)
 
 
 def _write_packages(file: io.FileIO, packages: Mapping[str, bytes]) -> dict[str, Package]:
