@@ -239,22 +239,39 @@ class _Recorded:
         """Stop, and keep what was recorded."""
         self.stop()
 
+    def stop_and_get_profile_data(self) -> None:
+        """Stop, and keep what was recorded; nobody here looks at it."""
+        self.stop()
+
+
+def _hold_back() -> _Recorded | None:
+    """Keep jax from exporting what it records; None where its session is in no place known here."""
+    from jax._src import profiler
+
+    state: Any = getattr(profiler, "_profile_state", None)
+    since_0_12: Any = getattr(state, "session", None)
+    if getattr(state, "profile_session", None) is not None:
+        recorded = state.profile_session = _Recorded(state.profile_session)
+    elif getattr(since_0_12, "_raw_session", None) is not None:
+        recorded = since_0_12._raw_session = _Recorded(since_0_12._raw_session)
+        since_0_12.log_dir = None  # else it exports what it gets
+    else:
+        return None
+    return recorded
+
 
 def _stop_trace(folder: Path) -> None:
     """Stop, and leave what was recorded in files of ours."""
     import jax
-    from jax._src import profiler
 
-    state: Any = getattr(profiler, "_profile_state", None)
-    if getattr(state, "profile_session", None) is None:  # jax has it elsewhere, or it was stopped
-        jax.profiler.stop_trace()
+    recorded = _hold_back()
+    jax.profiler.stop_trace()
+    if recorded is not None and recorded.trace:
+        (folder / TRACE).write_bytes(recorded.trace)
+    else:
         for path in folder.glob("plugins/profile/*/*.xplane.pb"):
             path.rename(folder / TRACE)
         shutil.rmtree(folder / "plugins", ignore_errors=True)
-    else:
-        recorded = state.profile_session = _Recorded(state.profile_session)
-        jax.profiler.stop_trace()
-        (folder / TRACE).write_bytes(recorded.trace)
     with contextlib.suppress(Exception):  # a device that has no such statistics
         (folder / MEMORY).write_bytes(jax.profiler.device_memory_profile())
 

@@ -17,6 +17,7 @@ from collections import namedtuple
 from pathlib import Path
 from typing import Any
 
+import other_python
 import podruns
 import pytest
 from harness import LONG_S
@@ -203,15 +204,23 @@ def test_operations_that_a_gpu_runs_as_one_graph_are_told_apart(tmp_path):
     assert found["collectives"] == pytest.approx(3e-6) and found["platform"] == "gpu"
 
 
-def test_small_programs_are_counted_that_run_in_the_thread_which_calls_them(tmp_path):
-    code = (
-        "import sys, jax, jax.numpy as jnp\nfrom pathlib import Path\n"
-        "from jupyter_jax_trainer.worker import profiling\n"
-        "profiling._start_trace(Path(sys.argv[1]))\n"
-        "for _ in range(20): jax.jit(jnp.sin)(jnp.ones(9)).block_until_ready()\n"
-        "profiling._stop_trace(Path(sys.argv[1]))\n"
-    )
-    subprocess.run([sys.executable, "-c", code, tmp_path], check=True)
+TAKES_ONE = """
+import sys, jax, jax.numpy as jnp
+from pathlib import Path
+from jupyter_jax_trainer.worker import profiling
+profiling.shutil.rmtree = lambda *_, **__: sys.exit("jax has exported it")
+for _ in range(2):
+    profiling._start_trace(Path(sys.argv[1]))
+    for _ in range(20): jax.jit(jnp.sin)(jnp.ones(9)).block_until_ready()
+    profiling._stop_trace(Path(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize("python", ["this", pytest.param("another", marks=pytest.mark.slow)])
+def test_small_programs_are_counted_that_run_in_the_thread_which_calls_them(tmp_path, python):
+    """And nothing but the trace is written, by the newest jax either."""
+    program = sys.executable if python == "this" else str(other_python.other())
+    subprocess.run([program, "-c", TAKES_ONE, tmp_path], check=True)
     found = traces.read(0, tmp_path / TRACE)
     assert found["platform"] == "cpu"
     assert sum(one["count"] for one in found["operations"]) >= 20
