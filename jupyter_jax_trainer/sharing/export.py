@@ -52,7 +52,7 @@ venv/bin/python run.py
 On a cluster, {cluster}:
 
 ```sh
-kubectl apply -f kubernetes.yaml
+kubectl apply --server-side -f kubernetes.yaml
 kubectl logs -f -l job-name={again} --prefix
 ```
 

@@ -3,6 +3,8 @@ job runs again from its export, without this package."""
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from harness import eventually
 
@@ -50,7 +52,8 @@ def test_what_is_compiled_is_shared_where_the_platform_says_so_and_the_export_ru
 
     folder = export_job(job, tmp_path / "again")
     JobDir(job.directory).bundle.unlink()
-    namespace("apply", "-f", str(folder / "kubernetes.yaml"))
+    (command,) = re.findall(r"kubectl (apply .*)", (folder / "README.md").read_text())
+    namespace(*command.replace("kubernetes.yaml", str(folder / "kubernetes.yaml")).split())
     ranks = eventually(lambda: printed(namespace, f"{job.name}-again"), LONG_S)
     assert ranks == ["rank 0 of 2 5.0", "rank 1 of 2 5.0"]
 
