@@ -1,15 +1,18 @@
-"""How soon the next cell of a session in pods prints, beside new jobs in the same run."""
+"""How soon the next cell of a session in pods prints, and what many cells leave behind here."""
 
 from __future__ import annotations
 
+import os
 import statistics
 
 from common import Measured, run_job, sized, spread
-from kube import place
+from kube import Place, place
 from session import first_line, run_cell
+from session_many import judged, usage
 
 BOUND = 150  # milliseconds
 CELLS, JOBS = sized(20, 2), sized(3, 1)  # in a run
+MANY, BEFORE = sized((1_000, 100), (4, 2))  # back to back, and those that don't count
 NODES = sized(2, 1)
 CELL = "print('here')\n"
 
@@ -27,6 +30,7 @@ def measure(runs: int) -> list[Measured]:
                 job, began = run_job(CELL, f"-n {NODES} {there.options}")
                 jobs.append(first_line(job, began))
                 there.delete(job.name)
+        grown = _back_to_back(there, line)
     middle = statistics.median(cells)
     return [
         Measured(
@@ -35,5 +39,17 @@ def measure(runs: int) -> list[Measured]:
             f"<= {BOUND}",
             f"{spread(cells, 'ms')}; a new job {spread(jobs, 'ms')}",
             middle <= BOUND,
-        )
+        ),
+        grown,
     ]
+
+
+def _back_to_back(there: Place, line: str) -> Measured:
+    """Look at this process and the follower; ranks are as in a session on this machine."""
+    pids = {"kernel": os.getpid(), "follower": there.start_follower()}
+    looks = []
+    for number in range(MANY):
+        run_cell(line)[0].wait()
+        if number in (BEFORE - 1, MANY - 1):
+            looks.append(usage(pids))
+    return judged(f"growth of a process in {MANY - BEFORE} cells, MB", looks)

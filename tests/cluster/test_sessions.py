@@ -302,7 +302,12 @@ def test_another_store_that_takes_over_runs_cells_and_the_one_before_does_not(
         elsewhere.setattr(api, "_ledgers", {})
         signing.import_keys(tmp_path / "key")
         attached = Job(attach(lab.name, None, namespace.name))
-        eventually(lambda: "w" in (known() or {"variables": ()})["variables"])
+        eventually(
+            lambda: (
+                "w" in (variables := (known() or {"variables": {}})["variables"])
+                and "ranks" not in variables["w"]
+            )
+        )  # both have told of it
         with pytest.raises(UsageError) as refused:
             book.cell("print(w)")
         assert "--take-over" in refused.value.message
