@@ -295,6 +295,11 @@ def test_another_store_that_takes_over_runs_cells_and_the_one_before_does_not(
 ):
     book.cell("import jax, jax.numpy as jnp\nw = jnp.arange(3.0)\nown = jax.process_index()")
     lab, home = of_session(), tmp_path / "elsewhere"
+
+    def told_by_all() -> bool:
+        variables = (known() or {"variables": {}})["variables"]
+        return "w" in variables and "ranks" not in variables["w"]
+
     signing.export_keys(tmp_path / "key")
     home.mkdir(mode=0o700)
     with monkeypatch.context() as elsewhere:
@@ -302,12 +307,7 @@ def test_another_store_that_takes_over_runs_cells_and_the_one_before_does_not(
         elsewhere.setattr(api, "_ledgers", {})
         signing.import_keys(tmp_path / "key")
         attached = Job(attach(lab.name, None, namespace.name))
-        eventually(
-            lambda: (
-                "w" in (variables := (known() or {"variables": {}})["variables"])
-                and "ranks" not in variables["w"]
-            )
-        )  # both have told of it
+        eventually(told_by_all)
         with pytest.raises(UsageError) as refused:
             book.cell("print(w)")
         assert "--take-over" in refused.value.message
