@@ -243,9 +243,14 @@ def names() -> set[str]:
 
 def list_all() -> list[JobDir]:
     """List the directories of all jobs, the one changed last first."""
+    return [*map(JobDir, list_paths())]
+
+
+def list_paths() -> list[Path]:
+    """List where these directories are: of thousands, for who needs few."""
     found = _entries()
     found.sort(key=lambda entry: (-entry.stat().st_ctime, entry.name))
-    return [JobDir(entry.path) for entry in found]
+    return [Path(entry.path) for entry in found]
 
 
 def with_uid(uid: str | None) -> JobDir | None:

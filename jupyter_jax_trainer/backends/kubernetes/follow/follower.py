@@ -343,10 +343,11 @@ class Follower:
         if changed == self._looked and not self._waiting:
             return
         self._looked, self._waiting = changed, False
-        for directory in layout.list_all():
-            key = directory.path.name
-            if key in self._followed or self._passed.get(key, 0) == _stamp(directory):
+        for path in layout.list_paths():
+            key = path.name
+            if key in self._followed or self._passed.get(key, 0) == _stamp(path):
                 continue
+            directory = JobDir(path)
             try:
                 self._consider(key, directory)
             except Exception:
@@ -355,7 +356,7 @@ class Follower:
 
     def _pass(self, directory: JobDir) -> None:
         """Look at a directory no more."""
-        self._passed[directory.path.name] = _stamp(directory)
+        self._passed[directory.path.name] = _stamp(directory.path)
 
     def _see_to_cell(self, key: str, directory: JobDir, manifest: Manifest) -> None:
         """End a cell that nobody runs: whoever sent it died before its session had it."""
@@ -411,10 +412,10 @@ class Follower:
         self._dirty.add(followed.name)
 
 
-def _stamp(directory: JobDir) -> tuple[int, int]:
+def _stamp(directory: Path) -> tuple[int, int]:
     """Return what tells a directory from a later one of the same name."""
     try:
-        found = directory.manifest.stat()
+        found = (directory / "manifest.json").stat()
     except OSError:
         return 0, 0
     return found.st_ino, found.st_mtime_ns
