@@ -261,7 +261,13 @@ def test_arrays_are_named_where_memory_is_tight_and_not_at_each_sample(monkeypat
     assert len(looks) == 1
 
 
-def test_names_lead_to_arrays_without_running_code_of_the_users():
+@pytest.fixture
+def own(monkeypatch):
+    """Leave out jax's arrays that other tests of this process have left behind."""
+    monkeypatch.setattr(livearrays, "_live", list)
+
+
+def test_names_lead_to_arrays_without_running_code_of_the_users(own):
     class Sly:
         def __getattr__(self, name):
             raise AssertionError("code of the user's")
@@ -276,7 +282,7 @@ def test_names_lead_to_arrays_without_running_code_of_the_users():
     assert [one["name"] for one in found] == ["params['w']", "model.weights[0]"]
 
 
-def test_variables_of_functions_count_and_small_arrays_do_not():
+def test_variables_of_functions_count_and_small_arrays_do_not(own):
     names: dict = {"big": [np.ones(100_000), np.ones(3)]}
     exec("def train(look):\n    batch = {'x': make()}\n    return look()\n", names)
     names["make"] = lambda: np.ones(200_000)
@@ -287,7 +293,7 @@ def test_variables_of_functions_count_and_small_arrays_do_not():
     assert [one["name"] for one in names["train"](look)] == ["batch['x'] in train()", "big[0]"]
 
 
-def test_arrays_of_a_list_count_as_one():
+def test_arrays_of_a_list_count_as_one(own):
     names = {"kept": [np.ones(100) for _ in range(50)], "one": [np.ones(1000)]}
     found = [(one["name"], one["type"], one["size"]) for one in livearrays.largest(names)]
     assert found == [
@@ -311,7 +317,7 @@ def test_it_starts_no_backend_of_jax():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_an_error_of_memory_takes_the_arrays_along(monkeypatch):
+def test_an_error_of_memory_takes_the_arrays_along(monkeypatch, own):
     one, sent = taken(monkeypatch, _batch=100.0, _namespace={"held": np.ones(10)})
     one.look_at(ValueError("something else"))
     assert sent == []
