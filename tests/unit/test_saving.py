@@ -7,11 +7,12 @@ import sys
 import pytest
 
 from jupyter_jax_trainer.worker import saving
+from jupyter_jax_trainer.worker.reporting import CHECKPOINTS_VARIABLE
 
 
 @pytest.fixture(autouse=True)
 def _folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("JAXTRAIN_CHECKPOINTS", str(tmp_path / "checkpoints"))
+    monkeypatch.setenv(CHECKPOINTS_VARIABLE, str(tmp_path / "checkpoints"))
     monkeypatch.setattr(saving, "last", None)
 
 
