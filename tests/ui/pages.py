@@ -27,6 +27,20 @@ KNOWN = [
 LOAD = "%load_ext jupyter_jax_trainer"
 
 
+def unfold(part: Locator, title: str) -> None:
+    """Open a section of a job's page.
+
+    A page that is laid out just now may take it from under the mouse: then it is clicked again.
+    """
+    button = part.get_by_role("button", name=title, exact=True)
+    for _ in range(5):
+        button.click()
+        with contextlib.suppress(AssertionError):
+            expect(button).to_have_attribute("aria-expanded", "true", timeout=5_000)
+            return
+    raise AssertionError(f"{title} does not open")
+
+
 # From now on take down what is commanded.
 RAN = """() => {
     const { commands } = window.jupyterapp;

@@ -13,7 +13,7 @@ from playwright.sync_api import Locator, expect
 
 from jupyter_jax_trainer import api
 from ui.labs import ROOT
-from ui.pages import LabPage
+from ui.pages import LabPage, unfold
 from ui.shots import WIDE, code, data, pictures
 from ui.test_docs_rare_pictures import of_main_area
 from ui.test_sessions import is_fine
@@ -64,7 +64,7 @@ def test_three_cases(open_page, pictures, little_memory, monkeypatch):
     lab = open_page(viewport=WIDE)
     view = view_of(lab, "slow")
     expect(view).to_contain_text("rank 1 costs up to")
-    section(view, "spending").get_by_role("button", name="Time").click()
+    unfold(section(view, "spending"), "Time")
     expect(section(view, "spending").locator(".jaxtrain-late tbody tr")).to_have_count(2)
     is_fine(lab, "[id='jaxtrain-job-slow'] .jaxtrain")
     of_main_area(lab, "diagnosis-slow", view, pictures)
@@ -77,7 +77,7 @@ def test_three_cases(open_page, pictures, little_memory, monkeypatch):
 
     view = view_of(lab, "hungry")
     expect(view).to_contain_text("kept[…]")
-    section(view, "machine").get_by_role("button", name="Machine").click()
+    unfold(section(view, "machine"), "Machine")
     expect(section(view, "machine").locator("figure").first).to_be_visible()
     is_fine(lab, "[id='jaxtrain-job-hungry'] .jaxtrain")
     view.evaluate("it => { it.scrollTop = 0; it.parentElement.scrollTop = 0; }")
@@ -91,7 +91,7 @@ def test_a_profile(open_page, pictures):
     lab = open_page(viewport=WIDE)
     view = view_of(lab, "mnist-7")
     part = section(view, "profile")
-    part.get_by_role("button", name="Profile").click()
+    unfold(part, "Profile")
     expect(part.locator("tbody tr").first).to_be_visible(timeout=60_000)
     job.cancel()
     is_fine(lab, "[id='jaxtrain-job-mnist-7'] .jaxtrain")

@@ -12,6 +12,7 @@ from playwright.sync_api import expect
 from server.test_xprof import profiled, with_fake
 
 from ui.labs import Lab
+from ui.pages import unfold
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +34,7 @@ def test_a_page_of_xprof_reaches_nothing_of_jupyter(with_xprof, open_page):
     lab.command("jaxtrain:show-jobs")
     lab.command("jaxtrain:open-job", key="fit")
     part = lab.job("fit").locator("[data-section=profile]")
-    part.get_by_role("button", name="Profile").click()
+    unfold(part, "Profile")
     part.get_by_role("button", name="Open in XProf").click()
     tab = lab.page.locator("[id='jaxtrain-xprof-fit-1']")
     expect(tab).to_contain_text("Without internet")
