@@ -54,19 +54,16 @@ def judged(name: str, looks: list[dict[str, Usage]], note: str = "") -> Measured
     for process in before:
         grown = [1e-6 * (look[process].memory - before[process].memory) for look in looks[1:]]
         said.append(f"{process} {', '.join(f'{value:.1f}' for value in grown)} MB")
-    places = [
-        pair for one in before for pair in zip(after[one].opened, before[one].opened, strict=True)
-    ]
-    kept = all(now <= then for now, then in places)
-    if not kept:
+    equal = all(after[one].opened == before[one].opened for one in before)
+    if not equal:
         said.append(f"open files and threads: {before} before, {after} after")
     most = max(after[one].memory - before[one].memory for one in before)
     return Measured(
         name,
         1e-6 * most,
-        "<= 5, no more open files and threads",
+        "<= 5, open files and threads equal",
         "; ".join([*said, *filter(None, [note])]),
-        most <= BOUND and kept,
+        most <= BOUND and equal,
     )
 
 

@@ -25,7 +25,7 @@ from jupyter_jax_trainer.capture.modules import find_spec, own_spec
 _INFO = (".dist-info", ".egg-info")
 _READ = ("RECORD", "METADATA", "PKG-INFO", "WHEEL", "direct_url.json")
 _SUFFIXES = (".py", *EXTENSION_SUFFIXES)
-_Stamp = tuple[tuple[int, int, int] | None, ...]
+Stamp = tuple[tuple[int, int, int] | None, ...]
 
 
 class Installed:
@@ -150,7 +150,7 @@ def _is_inside(name: str) -> bool:
 
 # What was read of a distribution, as long as its files are the same: there are hundreds, and each
 # submission asks about most of them.
-_KNOWN: dict[Path, tuple[_Stamp, Installed]] = {}
+_KNOWN: dict[Path, tuple[Stamp, Installed]] = {}
 
 
 def _known(found: metadata.Distribution, info: Path | None) -> Installed:
@@ -166,12 +166,13 @@ def _known(found: metadata.Distribution, info: Path | None) -> Installed:
     return new
 
 
-def _stamp(*paths: Path) -> _Stamp:
+def _stamp(*paths: Path) -> Stamp:
     """Return what changes when somebody writes to files, or exchanges them."""
-    return tuple(map(_stamp_of, paths))
+    return tuple(map(stamp_of, paths))
 
 
-def _stamp_of(path: Path) -> tuple[int, int, int] | None:
+def stamp_of(path: Path | str) -> tuple[int, int, int] | None:
+    """Return what changes when somebody writes to a file, or exchanges it; None where is none."""
     try:
         found = os.stat(path)
     except OSError:
@@ -276,7 +277,7 @@ def _folders(spec: ModuleSpec) -> Sequence[Path]:
     return [Path(spec.origin)] if spec.has_location and spec.origin else []
 
 
-_OWNERS: dict[tuple[Path, str, str], tuple[_Stamp, list[Path]]] = {}
+_OWNERS: dict[tuple[Path, str, str], tuple[Stamp, list[Path]]] = {}
 
 
 def _owners(place: Path, file: str, top: str) -> list[Installed]:

@@ -18,7 +18,7 @@ from pathlib import PurePosixPath
 
 from packaging.tags import Tag, parse_tag
 
-from jupyter_jax_trainer.capture.distributions import Installed
+from jupyter_jax_trainer.capture.distributions import Installed, Stamp, stamp_of
 from jupyter_jax_trainer.messages import environment as say
 
 _DATE = (1980, 1, 1, 0, 0, 0)  # the same files are the same bytes
@@ -104,8 +104,7 @@ class Wheel:
 
 # Wheels with what changes when their files do: to read and compress them takes long, and a notebook
 # submits the same packages again and again. Those used last are kept.
-_Stamp = tuple[tuple[int, int, int] | None, ...]
-_PACKED: dict[tuple[str, str, Platform], tuple[_Stamp, Wheel]] = {}
+_PACKED: dict[tuple[str, str, Platform], tuple[Stamp, Wheel]] = {}
 _MOST_KEPT = 64 << 20
 
 
@@ -133,19 +132,11 @@ def pack(one: Installed, platform: Platform) -> Wheel:
     return wheel
 
 
-def _stamp(one: Installed, files: Iterable[str]) -> _Stamp:
-    """Return what changes when somebody writes to files or exchanges them, or their byte code."""
-    place, found = str(one.place), list[tuple[int, int, int] | None]()
-    for name in files:
-        path = f"{place}/{name}"
-        for file in (path, _cache_of(path)) if name.endswith(".py") else (path,):
-            try:
-                known = os.stat(file)
-            except OSError:
-                found.append(None)
-            else:
-                found.append((known.st_ino, known.st_size, known.st_mtime_ns))
-    return tuple(found)
+def _stamp(one: Installed, files: Iterable[str]) -> Stamp:
+    """Return what changes with files, or with their byte code."""
+    paths = [f"{one.place}/{name}" for name in files]
+    compiled = [_cache_of(path) for path in paths if path.endswith(".py")]
+    return tuple(map(stamp_of, (*paths, *compiled)))
 
 
 def _pack(one: Installed, files: Sequence[str], platform: Platform) -> Wheel:

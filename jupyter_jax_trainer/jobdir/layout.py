@@ -38,6 +38,16 @@ _FRESH = 60.0  # seconds in which a new directory may not be locked yet
 _FOREIGN = 86400.0  # seconds for which one of another machine is left alone
 
 
+class _Inside:
+    """A path in a job's directory, made when it is asked for: of a thousand jobs few are."""
+
+    def __init__(self, *parts: str) -> None:
+        self._parts = parts
+
+    def __get__(self, directory: JobDir, _owner: type[JobDir]) -> Path:
+        return directory.path.joinpath(*self._parts)
+
+
 class JobDir:
     """The files of one job.
 
@@ -47,35 +57,40 @@ class JobDir:
         The directory; it need not exist.
     """
 
+    manifest = _Inside("manifest.json")
+    cell = _Inside("cell.py")
+    bundle = _Inside("bundle.pyz")
+    trainjob = _Inside("trainjob.json")
+    state = _Inside("state.json")
+    events = _Inside("events.jsonl")
+    metrics = _Inside("metrics.jsonl")
+    resources = _Inside("resources.jsonl")
+    displays = _Inside("displays.jsonl")
+    logs = _Inside("logs")
+    log_index = _Inside("logs", "index.jsonl")
+    result = _Inside("result.jtz")
+    checkpoints = _Inside("checkpoints")
+    cancel = _Inside("cancel")
+    detach = _Inside("detach")
+    waiting = _Inside("waiting")
+    keep = _Inside("keep")
+    trust = _Inside("trust.json")
+    owner = _Inside("owner.json")
+    take_over = _Inside("take-over")
+    lock = _Inside("lock")
+    packages = _Inside("packages.json")
+    session = _Inside("session.json")
+    image = _Inside("image.json")
+    profiles = _Inside(profiling.FOLDER)
+    reserve = _Inside(".reserve")  # space for the last state when the disk is full
+
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        self.manifest = self.path / "manifest.json"
-        self.cell = self.path / "cell.py"
-        self.bundle = self.path / "bundle.pyz"
-        self.trainjob = self.path / "trainjob.json"
-        self.state = self.path / "state.json"
-        self.events = self.path / "events.jsonl"
-        self.metrics = self.path / "metrics.jsonl"
-        self.resources = self.path / "resources.jsonl"
-        self.displays = self.path / "displays.jsonl"
-        self.logs = self.path / "logs"
-        self.log_index = self.logs / "index.jsonl"
-        self.result = self.path / "result.jtz"
-        self.checkpoints = self.path / "checkpoints"
-        self.cancel = self.path / "cancel"
-        self.detach = self.path / "detach"
-        self.waiting = self.path / "waiting"
-        self.keep = self.path / "keep"
-        self.trust = self.path / "trust.json"
-        self.owner = self.path / "owner.json"
-        self.take_over = self.path / "take-over"
-        self.lock = self.path / "lock"
-        self.packages = self.path / "packages.json"
-        self.session = self.path / "session.json"
-        self.image = self.path / "image.json"
-        self.compile_cache = self.path.parent.parent / "compile-cache"  # of all jobs
-        self.profiles = self.path / profiling.FOLDER
-        self.reserve = self.path / ".reserve"  # space for the last state when the disk is full
+
+    @property
+    def compile_cache(self) -> Path:
+        """The folder for what XLA compiles, of all jobs."""
+        return self.path.parent.parent / "compile-cache"
 
     def log(self, source: int | str) -> Path:
         """Return the file of a rank's log, or of another container's by its name."""
@@ -243,14 +258,9 @@ def names() -> set[str]:
 
 def list_all() -> list[JobDir]:
     """List the directories of all jobs, the one changed last first."""
-    return [*map(JobDir, list_paths())]
-
-
-def list_paths() -> list[Path]:
-    """List where these directories are: of thousands, for who needs few."""
     found = _entries()
     found.sort(key=lambda entry: (-entry.stat().st_ctime, entry.name))
-    return [Path(entry.path) for entry in found]
+    return [JobDir(entry.path) for entry in found]
 
 
 def with_uid(uid: str | None) -> JobDir | None:

@@ -343,11 +343,10 @@ class Follower:
         if changed == self._looked and not self._waiting:
             return
         self._looked, self._waiting = changed, False
-        for path in layout.list_paths():
-            key = path.name
-            if key in self._followed or self._passed.get(key, 0) == _stamp(path):
+        for directory in layout.list_all():
+            key = directory.path.name
+            if key in self._followed or self._passed.get(key, 0) == _stamp(directory):
                 continue
-            directory = JobDir(path)
             try:
                 self._consider(key, directory)
             except Exception:
@@ -356,7 +355,7 @@ class Follower:
 
     def _pass(self, directory: JobDir) -> None:
         """Look at a directory no more."""
-        self._passed[directory.path.name] = _stamp(directory.path)
+        self._passed[directory.path.name] = _stamp(directory)
 
     def _see_to_cell(self, key: str, directory: JobDir, manifest: Manifest) -> None:
         """End a cell that nobody runs: whoever sent it died before its session had it."""
@@ -412,10 +411,10 @@ class Follower:
         self._dirty.add(followed.name)
 
 
-def _stamp(directory: Path) -> tuple[int, int]:
+def _stamp(directory: JobDir) -> tuple[int, int]:
     """Return what tells a directory from a later one of the same name."""
     try:
-        found = (directory / "manifest.json").stat()
+        found = directory.manifest.stat()
     except OSError:
         return 0, 0
     return found.st_ino, found.st_mtime_ns
