@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -68,10 +69,8 @@ def _program(last: int | None, path: Path | None, report: str) -> str:
         for cell in json.loads(TUTORIAL.read_text())["cells"]
         if cell["cell_type"] == "code"
     ]
-    named = {"REPORT": report, "LAST": repr(last), "PATH": repr(str(path))}
-    loop = TRAIN
-    for name, value in named.items():
-        loop = loop.replace(name, value)
+    loop = TRAIN.replace("REPORT", report).replace("LAST", repr(last))
+    loop = loop.replace("PATH", repr(str(path)))
     return "\n".join([*cells[1:3], loop])  # its text, and its model
 
 
@@ -128,28 +127,28 @@ def _watch() -> list[Measured]:
         job.cancel()
     rank = summary["ranks"][0]
     assert rank["platform"] == "gpu", rank
-    found = []
-    for number, (name, field, scale) in enumerate(
-        (("use", "use", 100), ("power", "power", 1), ("memory", "memory", 2**-20))
-    ):
-        ours = [one[field] * scale for one in said if one[field] is not None]
-        card = [one[number] for one in seen]
-        if name == "memory":  # jax takes most of it at once: the card can't tell what is in use
-            detail = f"in use {spread(ours, 'MiB')}, taken {spread(card, 'MiB')}"
-            found.append(Measured("memory in use", len(ours), "> 0", detail, bool(ours)))
-            continue
-        ratio = statistics.median(ours) / statistics.median(card) if ours else 0.0
-        unit = "%" if name == "use" else "W"
-        detail = f"ranks {spread(ours, unit)}, nvidia-smi {spread(card, unit)}" if ours else "none"
-        found.append(Measured(f"{name} of a GPU", ratio, "1.0 +- 0.1", detail, 0.9 < ratio < 1.1))
     total = sum(one["seconds"] for one in rank["operations"])
     top = ", ".join(f"{one['name']} {one['seconds'] / total:.0%}" for one in rank["operations"][:3])
     detail = (
         f"busy {rank['busy'] / rank['seconds']:.0%} of {rank['seconds']:.2f} s, bound by its "
         f"{summary['bound']}; of the largest operations: {top}"
     )
-    found.append(Measured("profile of a GPU, s after its end", late, "<= 5", detail, late <= LATE))
-    return found
+    profiled = Measured("profile of a GPU, s after its end", late, "<= 5", detail, late <= LATE)
+    return [*_compared(said, seen), profiled]
+
+
+def _compared(said: list[Any], seen: list[tuple[float, float, float]]) -> Iterator[Measured]:
+    """Compare what the rank says of its GPU with what the card says of itself."""
+    uses, powers, taken = (list(values) for values in zip(*seen, strict=True))
+    for field, scale, unit, card in (("use", 100, "%", uses), ("power", 1, "W", powers)):
+        ours = [one[field] * scale for one in said if one[field] is not None]
+        ratio = statistics.median(ours) / statistics.median(card) if ours else 0.0
+        detail = f"ranks {spread(ours, unit)}, nvidia-smi {spread(card, unit)}" if ours else "none"
+        yield Measured(f"{field} of a GPU", ratio, "1.0 +- 0.1", detail, 0.9 < ratio < 1.1)
+    # jax takes most of the memory at once: the card can't tell what is in use.
+    held = [one["memory"] / 2**20 for one in said if one["memory"] is not None]
+    detail = f"in use {spread(held, 'MiB')}, taken {spread(taken, 'MiB')}" if held else "none"
+    yield Measured("memory in use", len(held), "> 0", detail, bool(held))
 
 
 def _ask_card() -> tuple[float, float, float]:
