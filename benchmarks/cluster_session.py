@@ -18,19 +18,19 @@ CELL = "print('here')\n"
 
 
 def measure(runs: int) -> list[Measured]:
-    """Run cells in a session, and some jobs after them."""
+    """Run many cells in a session first: jobs leave idle connections for a while."""
     cells: list[float] = []
     jobs: list[float] = []
     with place() as there:
         line = f"-s bench -n {NODES} {there.options}"
         first_line(*run_cell(line))
+        grown = _back_to_back(there, line)
         for _ in range(runs):
             cells += [first_line(*run_cell(line)) for _ in range(CELLS)]
             for _ in range(JOBS):
                 job, began = run_job(CELL, f"-n {NODES} {there.options}")
                 jobs.append(first_line(job, began))
                 there.delete(job.name)
-        grown = _back_to_back(there, line)
     middle = statistics.median(cells)
     return [
         Measured(
