@@ -11,6 +11,7 @@ import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any
 
 RANK = "batch.kubernetes.io/job-completion-index"
@@ -155,7 +156,7 @@ class Condition(Said):
 class ApiObject(Part):
     """An object with metadata."""
 
-    @property
+    @cached_property
     def metadata(self) -> Part:
         """Its metadata."""
         return Part(mapping(self.json.get("metadata")))
@@ -165,7 +166,7 @@ class ApiObject(Part):
         """Its spec."""
         return Part(mapping(self.json.get("spec")))
 
-    @property
+    @cached_property
     def status(self) -> Part:
         """Its status; empty where it has none yet."""
         return Part(mapping(self.json.get("status")))
@@ -205,19 +206,19 @@ class ApiObject(Part):
         """Its owners."""
         return [OwnerRef(one) for one in mappings(self.metadata.json.get("ownerReferences"))]
 
-    @property
+    @cached_property
     def created(self) -> float:
         """When it was created, in seconds since the epoch; 0 where that is not known."""
         return seconds(self.metadata.json.get("creationTimestamp")) or 0.0
 
-    @property
+    @cached_property
     def deleted(self) -> float | None:
         """When its deletion was asked for; None where it was not."""
         end = seconds(self.metadata.json.get("deletionTimestamp"))
         grace = self.metadata.json.get("deletionGracePeriodSeconds")
         return None if end is None else end - float(grace or 0)
 
-    @property
+    @cached_property
     def conditions(self) -> list[Condition]:
         """The conditions of its status."""
         return [Condition(one) for one in mappings(self.status.json.get("conditions"))]
@@ -242,12 +243,12 @@ class ApiObject(Part):
 class Event(ApiObject, Said):
     """An event."""
 
-    @property
+    @cached_property
     def about(self) -> OwnerRef:
         """The object that it is about."""
         return OwnerRef(mapping(self.json.get("involvedObject")))
 
-    @property
+    @cached_property
     def time(self) -> float:
         """When it happened last; each of its sources fills in another field."""
         for stamp in (
@@ -587,7 +588,7 @@ class PodSpec(Part):
 class Pod(ApiObject):
     """A pod."""
 
-    @property
+    @cached_property
     def of(self) -> PodSpec:
         """What it is to be."""
         return PodSpec(mapping(self.json.get("spec")))
@@ -617,18 +618,18 @@ class Pod(ApiObject):
         """The replicated Job that it belongs to."""
         return self.labels.get(ROLE) or "pod"
 
-    @property
+    @cached_property
     def trains(self) -> bool:
         """Whether it may be a rank: it is of no other replicated Job."""
         return self.labels.get(ROLE, "") in ("", TRAINER)
 
-    @property
+    @cached_property
     def rank(self) -> int | None:
         """Its rank; None for other pods."""
         number = self.labels.get(RANK) or self.annotations.get(RANK, "")
         return int(number) if self.trains and number.isdecimal() else None
 
-    @property
+    @cached_property
     def states(self) -> list[ContainerState]:
         """The states of its containers, the training one first."""
         kinds = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")

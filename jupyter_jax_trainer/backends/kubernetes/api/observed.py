@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from jupyter_jax_trainer.backends.kubernetes.api.objects import (
     MESSAGE,
@@ -22,7 +23,7 @@ from jupyter_jax_trainer.states import Phase
 from jupyter_jax_trainer.text import uncoloured
 
 
-@dataclass(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Seen:
     """What is known of a job at one moment.
 
@@ -70,7 +71,7 @@ class Seen:
         """Whether the TrainJob is to be suspended."""
         return self.trainjob is not None and self.trainjob.suspended
 
-    @property
+    @cached_property
     def current(self) -> dict[int, Pod]:
         """The newest pod of each rank that has one."""
         found: dict[int, Pod] = {}
@@ -80,12 +81,12 @@ class Seen:
                 found[rank] = pod
         return found
 
-    @property
+    @cached_property
     def live(self) -> dict[int, Pod]:
         """The pods of `made` that have not succeeded yet."""
         return {rank: pod for rank, pod in self.made.items() if pod.phase != "Succeeded"}
 
-    @property
+    @cached_property
     def made(self) -> dict[int, Pod]:
         """The newest pod of each rank, those left out that have failed or are being deleted."""
         return {
@@ -94,7 +95,7 @@ class Seen:
             if pod.deleted is None and pod.phase != "Failed"
         }
 
-    @property
+    @cached_property
     def initializers(self) -> list[Pod]:
         """The pods that fetch data or a model before the training begins, the oldest first."""
         found = [pod for pod in self.pods if not pod.trains]

@@ -39,6 +39,7 @@ __all__ = [
     "Verdict",
     "explain_api_error",
     "judge",
+    "judge_end",
     "rank_ends",
 ]
 
@@ -122,19 +123,28 @@ def judge(seen: Seen, states: Sequence[Phase] = ()) -> Verdict:
         What each rank does by its own account (see `Seen`); empty where nothing is known of it.
     """
     seen = replace(seen, states=states)
+    if (verdict := judge_end(seen)) is not None:
+        return verdict
     if seen.trainjob is None:
         return _first(QUEUED, seen) or Verdict(state=State.PENDING)
+    if (verdict := _first((DELETED,), seen)) is not None:
+        return replace(verdict, state=_going(seen).state)
+    if seen.suspended:
+        return _first(QUEUED, seen) or Verdict(state=State.SUSPENDED)
+    return _waiting(seen) or _going(seen)
+
+
+def judge_end(seen: Seen) -> Verdict | None:
+    """Return how a job has ended, and why; None while the cluster shows no end of it."""
+    if seen.trainjob is None:
+        return None
     if seen.trainjob.condition("Complete"):
         return Verdict(state=State.SUCCEEDED)
     if (verdict := _first(FAILED, seen)) is not None:
         return verdict
     if seen.trainjob.condition("Failed") or _job_failed(seen):
         return _failed(seen)
-    if (verdict := _first((DELETED,), seen)) is not None:
-        return replace(verdict, state=_going(seen).state)
-    if seen.suspended:
-        return _first(QUEUED, seen) or Verdict(state=State.SUSPENDED)
-    return _waiting(seen) or _going(seen)
+    return None
 
 
 def _job_failed(seen: Seen) -> bool:

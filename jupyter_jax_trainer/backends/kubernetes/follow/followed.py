@@ -17,7 +17,12 @@ from jupyter_jax_trainer.backends.kubernetes.api.marks import uid_of
 from jupyter_jax_trainer.backends.kubernetes.api.objects import Pod, TrainJob
 from jupyter_jax_trainer.backends.kubernetes.api.plan import plan_of
 from jupyter_jax_trainer.backends.kubernetes.api.watch import ADDED
-from jupyter_jax_trainer.backends.kubernetes.diagnosis.diagnosis import Seen, Verdict, judge
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.diagnosis import (
+    Seen,
+    Verdict,
+    judge,
+    judge_end,
+)
 from jupyter_jax_trainer.backends.kubernetes.follow import fetch, profiles
 from jupyter_jax_trainer.backends.kubernetes.follow.asker import Asker
 from jupyter_jax_trainer.backends.kubernetes.follow.attempts import Attempts
@@ -491,18 +496,19 @@ class Followed:
             return State.FAILED, summary(hung), hung
         # JobSet deletes the pod of an initializer as soon as it has failed.
         seen = replace(self._seen, pods=[*self._seen.pods, *self._gone_initializers()])
-        verdict = judge(seen)
+        ended = judge_end(seen)
         once = plan_of(self.manifest)["runs_once"]
         # A rank whose work is done has succeeded, whatever happens to its pod afterwards; and what
         # all ranks have said is known some seconds before the controllers have worked it out.
-        ended_well = verdict.state == State.SUCCEEDED and not self._kept.broken
-        if self._kept.all_finished or ended_well:
+        succeeded = ended is not None and ended.state == State.SUCCEEDED
+        if self._kept.all_finished or (succeeded and not self._kept.broken):
             return State.SUCCEEDED, None if self.session is None else self.session.farewell, None
         final = once and self._kept.broken and not self._lost_a_rank
         spoken = final and self._kept.all_have_spoken
-        failed = spoken or verdict.state in (State.SUCCEEDED, State.FAILED) or marked is not None
+        failed = spoken or ended is not None or marked is not None
         if not failed and (once or not self._kept.broken):
             return None
+        verdict = ended or judge(seen)
         if marked is not None and verdict.state != State.FAILED:
             verdict = Verdict(state=State.FAILED, reason=marked)
         failure = failure_of(

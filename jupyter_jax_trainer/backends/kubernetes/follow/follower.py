@@ -82,6 +82,7 @@ class Follower:
         self._missing: list[Right] = []  # of all rights
         self._away: dict[str, tuple[float, str]] = {}
         self._dirty: set[str] = set()
+        self._jobs = layout.jobs_directory()
         self._looked = -1
         self._waiting = False
         self._polled = 0.0
@@ -337,7 +338,7 @@ class Follower:
         if self._unknown and not self._silent():
             return
         try:
-            changed = layout.jobs_directory().stat().st_mtime_ns
+            changed = self._jobs.stat().st_mtime_ns
         except FileNotFoundError:
             return
         if changed == self._looked and not self._waiting:
