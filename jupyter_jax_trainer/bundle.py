@@ -234,7 +234,7 @@ def _worker_code(*, byte_code: bool, travels: bool) -> dict[str, bytes]:
 
     Byte code saves a worker with the same Python the compilation (0.1 s); another Python passes
     over it and takes the source. Of a bundle that travels each byte counts: it has that of a job's
-    start alone, or none.
+    start alone, without docstrings and assertions, or none.
     """
     import cloudpickle
 
@@ -251,7 +251,9 @@ def _worker_code(*, byte_code: bool, travels: bool) -> dict[str, bytes]:
                 source = file.read_bytes()
                 members[arcname] = source
                 if byte_code and file not in later:
-                    members[f"{arcname}c"] = _byte_code(source, arcname)
+                    members[f"{arcname}c"] = _byte_code(
+                        source, arcname, optimize=2 if travels else 0
+                    )
     return members
 
 
@@ -271,8 +273,9 @@ def _file(package: ModuleType) -> str:
     return package.__file__
 
 
-def _byte_code(source: bytes, arcname: str) -> bytes:
+def _byte_code(source: bytes, arcname: str, *, optimize: int) -> bytes:
     """Compile to the form that is used without a look at the source's date."""
     unchecked = (1).to_bytes(4, "little")
-    code = marshal.dumps(compile(source, arcname, "exec", dont_inherit=True))
+    made = compile(source, arcname, "exec", dont_inherit=True, optimize=optimize)
+    code = marshal.dumps(made)
     return importlib.util.MAGIC_NUMBER + unchecked + importlib.util.source_hash(source) + code

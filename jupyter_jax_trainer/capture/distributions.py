@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,11 +20,11 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from jupyter_jax_trainer.capture.modules import find_spec, own_spec
+from jupyter_jax_trainer.jobdir.files import Stamp, stamp_of
 
 _INFO = (".dist-info", ".egg-info")
 _READ = ("RECORD", "METADATA", "PKG-INFO", "WHEEL", "direct_url.json")
 _SUFFIXES = (".py", *EXTENSION_SUFFIXES)
-Stamp = tuple[tuple[int, int, int] | None, ...]
 
 
 class Installed:
@@ -150,14 +149,14 @@ def _is_inside(name: str) -> bool:
 
 # What was read of a distribution, as long as its files are the same: there are hundreds, and each
 # submission asks about most of them.
-_KNOWN: dict[Path, tuple[Stamp, Installed]] = {}
+_KNOWN: dict[Path, tuple[tuple[Stamp | None, ...], Installed]] = {}
 
 
 def _known(found: metadata.Distribution, info: Path | None) -> Installed:
     """Return what was read of a distribution before, or a new one to read."""
     if info is None:
         return Installed(found)
-    stamp = _stamp(info, *(info / name for name in _READ))
+    stamp = _stamps(info, *(info / name for name in _READ))
     before = _KNOWN.get(info)
     if before is not None and before[0] == stamp:
         return before[1]
@@ -166,18 +165,9 @@ def _known(found: metadata.Distribution, info: Path | None) -> Installed:
     return new
 
 
-def _stamp(*paths: Path) -> Stamp:
+def _stamps(*paths: Path) -> tuple[Stamp | None, ...]:
     """Return what changes when somebody writes to files, or exchanges them."""
     return tuple(map(stamp_of, paths))
-
-
-def stamp_of(path: Path | str) -> tuple[int, int, int] | None:
-    """Return what changes when somebody writes to a file, or exchanges it; None where is none."""
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def by_name(name: str) -> Installed | None:
@@ -277,7 +267,7 @@ def _folders(spec: ModuleSpec) -> Sequence[Path]:
     return [Path(spec.origin)] if spec.has_location and spec.origin else []
 
 
-_OWNERS: dict[tuple[Path, str, str], tuple[Stamp, list[Path]]] = {}
+_OWNERS: dict[tuple[Path, str, str], tuple[tuple[Stamp | None, ...], list[Path]]] = {}
 
 
 def _owners(place: Path, file: str, top: str) -> list[Installed]:
@@ -286,7 +276,7 @@ def _owners(place: Path, file: str, top: str) -> list[Installed]:
     if likely is not None and likely.place == place and file in (likely.files or ()):
         return [likely]
     infos = _infos(place)
-    stamp = _stamp(*(info / "RECORD" for info in infos), *infos)
+    stamp = _stamps(*(info / "RECORD" for info in infos), *infos)
     before = _OWNERS.get((place, file, top))
     if before is None or before[0] != stamp:
         before = stamp, _search(infos, file, top)

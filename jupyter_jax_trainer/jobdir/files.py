@@ -15,7 +15,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, BinaryIO, Generic, TypedDict, TypeVar, cast
+from typing import Any, BinaryIO, Generic, NamedTuple, TypedDict, TypeVar, cast
 
 from jupyter_jax_trainer.datatypes import JsonValue
 from jupyter_jax_trainer.errors import JobDirError
@@ -59,6 +59,23 @@ def is_regular(path: Path) -> bool:
         return stat.S_ISREG(os.lstat(path).st_mode)
     except OSError:
         return False
+
+
+class Stamp(NamedTuple):
+    """What changes when somebody writes to a file, or exchanges it."""
+
+    inode: int
+    size: int
+    written: int  # in nanoseconds since the epoch
+
+
+def stamp_of(path: Path | str) -> Stamp | None:
+    """Return the stamp of a file; None where there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return Stamp(found.st_ino, found.st_size, found.st_mtime_ns)
 
 
 def write_private(path: Path, data: bytes) -> None:

@@ -16,7 +16,7 @@ from jupyter_jax_trainer.backends import registry
 from jupyter_jax_trainer.errors import BackendError, JobDirError, UsageError
 from jupyter_jax_trainer.jobdir import retention
 from jupyter_jax_trainer.jobdir.failure import CANCELLED, Failure, failed
-from jupyter_jax_trainer.jobdir.files import LineReader
+from jupyter_jax_trainer.jobdir.files import LineReader, Stamp, stamp_of
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.manifest import Manifest, SentRecord, machine_of
 from jupyter_jax_trainer.jobdir.records import Event, Metric, Resource
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from jupyter_jax_trainer.profiles.profile import Profile
 
 _POLL = 0.05  # seconds between looks at the directory
+_FRESH = 100_000_000  # nanoseconds in which a file may be written twice with the same stamp
 
 
 class Job:
@@ -61,6 +62,7 @@ class Job:
 
     def __init__(self, directory: JobDir) -> None:
         self._dir = directory
+        self._known: tuple[Stamp, JobState] | None = None
         self.name = directory.path.name
 
     def __repr__(self) -> str:
@@ -152,13 +154,24 @@ class Job:
         """Read the state; see for oneself where nobody is left to write it."""
         if not self._dir.path.is_dir():
             return directory_deleted()
-        state = self._dir.read_state()
+        state = self._read()
         if state is not None and (state["state"] in ENDED or self._dir.is_live()):
             return state
-        state = self._dir.read_state()  # its end is written just before the lock is given free
+        state = self._read()  # its end is written just before the lock is given free
         if state is not None and state["state"] in ENDED:
             return state
         return self.backend.state(self._dir, state)
+
+    def _read(self) -> JobState | None:
+        """Read the state, unless its file is as it was: a cell that waits looks all the time."""
+        stamp = stamp_of(self._dir.state)
+        if stamp is None or self._known is None or self._known[0] != stamp:
+            self._known = None
+            state = self._dir.read_state()
+            if stamp is None or state is None or time.time_ns() - stamp.written < _FRESH:
+                return state
+            self._known = stamp, state
+        return self._known[1]
 
     def _is_elsewhere(self) -> bool:
         """Return whether another machine runs it; locks don't reach that far."""

@@ -10,6 +10,7 @@ import stat
 import struct
 import subprocess
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from jupyter_jax_trainer.backends.kubernetes.submit import launch
 from jupyter_jax_trainer.backends.local import doctor as local
 from jupyter_jax_trainer.backends.local.backend import LocalBackend
 from jupyter_jax_trainer.backends.local.slots import Ticket, Turn
-from jupyter_jax_trainer.errors import BackendError, JobNotFound
+from jupyter_jax_trainer.errors import BackendError, JobDirError, JobNotFound
 from jupyter_jax_trainer.jobdir import files, layout, locks, store
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.jobdir.waiting import Waiting, is_waited_for
@@ -454,3 +455,49 @@ def test_a_job_that_ends_while_its_state_is_read_is_not_taken_for_abandoned(home
     monkeypatch.setattr(layout.JobDir, "is_live", ends)
     monkeypatch.setattr(LocalBackend, "state", never)
     assert Job(layout.find("one")).state == "Succeeded"
+
+
+# ---- a state that is looked at all the time
+
+
+@pytest.fixture
+def running():
+    directory = make_job("lab", state="Running")
+    with held(directory):
+        yield directory
+
+
+def test_a_state_is_read_again_when_its_file_was_exchanged(running, tmp_path):
+    job, long_ago = Job(running), 1e9
+    os.utime(running.state, (long_ago, long_ago))
+    assert job.state == "Running"
+    before = files.stamp_of(running.state)
+    other = tmp_path / "state.json"
+    other.write_text(running.state.read_text().replace('"Running"', '"Pending"'))
+    os.utime(other, (long_ago, long_ago))
+    other.replace(running.state)
+    assert files.stamp_of(running.state)._replace(inode=before.inode) == before
+    assert job.state == "Pending"
+    running.state.write_text("{")
+    with pytest.raises(JobDirError, match="damaged"):
+        _ = job.state
+
+
+def test_a_state_that_was_just_written_may_be_written_again_at_the_same_moment(running):
+    job, text = Job(running), running.state.read_text()
+    now = time.time_ns()
+    os.utime(running.state, ns=(now, now))
+    assert job.state == "Running"
+    running.state.write_text(text.replace('"Running"', '"Pending"'))
+    os.utime(running.state, ns=(now, now))
+    assert job.state == "Pending"
+
+
+def test_a_state_that_stays_as_it_is_is_read_once(running, monkeypatch):
+    os.utime(running.state, (1e9, 1e9))
+    job, read = Job(running), []
+    monkeypatch.setattr(
+        layout, "read_json", lambda path, shape: read.append(path) or files.read_json(path, shape)
+    )
+    assert {job.state for _ in range(20)} == {"Running"}
+    assert read == [running.state]
