@@ -1,4 +1,4 @@
-"""Files that a loss of power does not take."""
+"""Writing files: large ones, and those that a loss of power does not take."""
 
 from __future__ import annotations
 
@@ -6,7 +6,27 @@ import errno
 import os
 from pathlib import Path
 
+Data = bytes | bytearray | memoryview
+
 _NO_WAY = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)  # of file systems without fsync of folders
+
+
+# Bytes: of larger pieces Linux makes large pages in its cache, which took eight times as long
+# (ext4, Linux 6.18), unless such pages had just been given free.
+_AT_ONCE = 128 << 10
+
+
+def write_all(file: int, data: Data) -> None:
+    """Write bytes where an open file stands.
+
+    Raises
+    ------
+    OSError
+        Not all can be written.
+    """
+    view = memoryview(data)
+    while view.nbytes:
+        view = view[os.write(file, view[:_AT_ONCE]) :]
 
 
 def put_in_place(part: Path, path: Path) -> None:

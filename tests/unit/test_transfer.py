@@ -536,7 +536,7 @@ def test_a_disk_that_fills_meanwhile_is_said(tmp_path, monkeypatch):
     def full(*_: object) -> int:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(os, "pwrite", full)
+    monkeypatch.setattr("jupyter_jax_trainer.worker.pod.parcel.write_all", full)
     with pytest.raises(TransferError, match="The pod's disk is full") as caught:
         parcel.add(b"x" * 1000, b"")
     assert "--store" in caught.value.hint

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO, Self
 
 from jupyter_jax_trainer.messages import worker as say
+from jupyter_jax_trainer.worker.durable import write_all
 from jupyter_jax_trainer.worker.exceptions import WorkerError
 from jupyter_jax_trainer.worker.pod.wire import MAX_BODY, Data
 
@@ -193,11 +194,8 @@ class Parcel:
 
     def _write(self, data: Data, at: int) -> None:
         try:
-            view = memoryview(data)
-            while view:
-                written = os.pwrite(self._file, view, at)
-                at += written
-                view = view[written:]
+            os.lseek(self._file, at, os.SEEK_SET)
+            write_all(self._file, data)
         except OSError as error:
             full = error.errno in (errno.ENOSPC, errno.EDQUOT)
             what = say.POD_DISK_FULL if full else say.POD_CANNOT_WRITE

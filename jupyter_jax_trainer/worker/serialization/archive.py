@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Literal, NotRequired, TypedDict
 from jupyter_jax_trainer.datatypes import JsonValue
 from jupyter_jax_trainer.errors import JobDirError
 from jupyter_jax_trainer.messages import worker as say
-from jupyter_jax_trainer.worker.durable import put_in_place
+from jupyter_jax_trainer.worker.durable import put_in_place, write_all
 from jupyter_jax_trainer.worker.records import ResultInfo
 
 if TYPE_CHECKING:
@@ -284,7 +284,7 @@ def write_archive_to(
     """
     import zipfile
 
-    _write_all(file, SHEBANG)
+    write_all(file.fileno(), SHEBANG)
     wheels = _write_packages(file, packages or {})
     table = _write_buffers(file, buffers, travels)
     fixed = fixed or {}
@@ -298,7 +298,7 @@ def write_archive_to(
     packed.write(_packed(tuple(fixed.items()), travels) if fixed else b"")
     with zipfile.ZipFile(packed, "a") as archive:
         _add(archive, {"manifest.json": text, **members}, travels)
-    _write_all(file, packed.getbuffer())
+    write_all(file.fileno(), packed.getbuffer())
     return _sha256(text)
 
 
@@ -325,7 +325,7 @@ def _write_packages(file: io.FileIO, packages: Mapping[str, bytes]) -> dict[str,
     table: dict[str, Package] = {}
     for name, data in packages.items():
         table[name] = {"offset": file.tell(), "size": len(data), "sha256": _sha256(data)}
-        _write_all(file, data)
+        write_all(file.fileno(), data)
     return table
 
 
@@ -343,8 +343,8 @@ def _write_buffers(file: io.FileIO, buffers: Sequence[memoryview], hashed: bool)
                 digests.append([hashers.submit(_sha256, piece) for piece in pieces(buffer)])
             position = file.tell()
             offset = -(-position // _ALIGN) * _ALIGN
-            _write_all(file, _BLANK[: offset - position])
-            _write_all(file, buffer)
+            write_all(file.fileno(), _BLANK[: offset - position])
+            write_all(file.fileno(), buffer)
             table.append({"offset": offset, "size": buffer.nbytes})
     for entry, found in zip(table, digests, strict=False):
         entry["sha256"] = [piece.result() for piece in found]
@@ -359,12 +359,6 @@ def pieces(buffer: memoryview) -> Iterator[memoryview]:
 
 def _sha256(data: bytes | memoryview) -> str:
     return hashlib.sha256(data).hexdigest()
-
-
-def _write_all(file: io.FileIO, data: bytes | memoryview) -> None:
-    view = memoryview(data)
-    while view.nbytes:
-        view = view[file.write(view) :]
 
 
 def file_pieces(path: Path, offset: int, size: int) -> Iterator[bytes]:

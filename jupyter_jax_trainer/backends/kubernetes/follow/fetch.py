@@ -24,7 +24,7 @@ from jupyter_jax_trainer.jobdir.state import ResultInfo
 from jupyter_jax_trainer.messages import follow as say
 from jupyter_jax_trainer.text import size
 from jupyter_jax_trainer.trust import policy
-from jupyter_jax_trainer.worker.durable import put_in_place, sync_folder
+from jupyter_jax_trainer.worker.durable import put_in_place, sync_folder, write_all
 
 RESULT = "result.jtz"  # in a job's folder of a store
 _PIECE = 1 << 20
@@ -242,7 +242,7 @@ class Fetch(threading.Thread):
                     data = end.recv(left)
                     if not data:
                         raise OSError(say.POD_CUT_OFF())
-                    os.write(file, data)
+                    write_all(file, data)
                     left -= len(data)
 
     def _take(self, part: Path) -> None:
