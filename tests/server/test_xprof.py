@@ -67,10 +67,10 @@ def profiled(name: str, *traces: str, whole: bool = True) -> JobDir:
     return directory
 
 
-def opened(server: Server, key: str, **headers: str) -> str:
+def opened(server: Server, key: str, profile: str = "1", **headers: str) -> str:
     """Open the profile of a job; give the path of the page below the server's base."""
     given = {"Authorization": f"token {server.token}", **headers}
-    status, body = server.ask("POST", f"jobs/{key}/profiles/1/xprof", {}, headers=given)
+    status, body = server.ask("POST", f"jobs/{key}/profiles/{profile}/xprof", {}, headers=given)
     assert status == 200, body
     path: str = json.loads(body)["path"]
     return path
