@@ -37,6 +37,7 @@ def measure(runs: int) -> list[Measured]:
         _make(there, MANY)
         lists, listed_cold = _lists(there, runs)
         there.stop_follower()
+        _list_of(there).unlink()  # the next one begins it anew
         began = time.time()
         pid = there.start_follower()
         until(lambda: len(_known(there)) >= MANY)
@@ -110,8 +111,18 @@ def _lists(there: Place, runs: int) -> tuple[list[float], list[float]]:
 
 def _known(there: Place) -> dict[str, ClusterJob]:
     """Return the list that the follower keeps."""
-    path = follower_directory(there.client.identity) / "trainjobs.jsonl"
+    path = _list_of(there)
     return {row.name: row for row in overview.read(path)} if path.exists() else {}
+
+
+def _list_of(there: Place) -> Path:
+    return follower_directory(there.client.identity) / "trainjobs.jsonl"
+
+
+def _reason(there: Place) -> str | None:
+    """Return the reason of the one that is changed; None before the follower knows it."""
+    found = _known(there).get(CHANGED)
+    return None if found is None else found.reason
 
 
 def _changes(there: Place, runs: int) -> list[float]:
@@ -126,7 +137,7 @@ def _changes(there: Place, runs: int) -> list[float]:
             patch = {"metadata": {"annotations": {FAILED: words}}}
             there.patch(there.trainjob(CHANGED), patch)
             time.sleep(PACE)
-        until(lambda words=words: _known(there)[CHANGED].reason == words)
+        until(lambda words=words: _reason(there) == words)
         taken = time.monotonic() - began
         found.append((cpu_seconds(pid) - used - idle * taken) / CHANGES)
     return found

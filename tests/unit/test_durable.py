@@ -17,7 +17,7 @@ from jupyter_jax_trainer.jobdir import files
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.writer import Recorder
 from jupyter_jax_trainer.states import State
-from jupyter_jax_trainer.worker.durable import sync_folder
+from jupyter_jax_trainer.worker.durable import sync_folder, write_all
 from jupyter_jax_trainer.worker.pod import delivery
 from jupyter_jax_trainer.worker.results import collect
 
@@ -157,3 +157,13 @@ def test_a_file_system_that_cannot_sync_folders_is_no_error(tmp_path, monkeypatc
             sync_folder(tmp_path)
     else:
         sync_folder(tmp_path)
+
+
+def test_all_is_written_though_the_system_takes_less_at_a_time(tmp_path, monkeypatch):
+    data, write = os.urandom(1_000_001), os.write
+    monkeypatch.setattr(os, "write", lambda file, view: write(file, view[:100_000]))
+    with (tmp_path / "file").open("wb", buffering=0) as file:
+        write_all(file.fileno(), b"before")
+        write_all(file.fileno(), memoryview(data))
+        write_all(file.fileno(), b"")
+    assert (tmp_path / "file").read_bytes() == b"before" + data

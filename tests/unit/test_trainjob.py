@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import marshal
 import os
 import random
 import subprocess
@@ -25,6 +26,7 @@ from jupyter_jax_trainer.capture import capture_cell
 from jupyter_jax_trainer.errors import CaptureError
 from jupyter_jax_trainer.messages import options
 from jupyter_jax_trainer.options.spec import parse_cell_line
+from jupyter_jax_trainer.worker import main
 
 NOTHING = {"scratch": False, "mesh": False, "restricted": False}
 MANY = settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -98,6 +100,14 @@ def test_the_worker_stays_within_the_room_that_is_left_for_it(tmp_path, captured
     capture = capture_cell("data", {"data": random.Random(1).randbytes(captured)})
     write_bundle(tmp_path / "bundle.pyz", "small", capture)
     assert (tmp_path / "bundle.pyz").stat().st_size < most
+
+
+@pytest.mark.parametrize("travels", [True, False])
+def test_byte_code_that_travels_has_no_docstrings(tmp_path, travels):
+    write_bundle(tmp_path / "bundle.pyz", "small", capture_cell("print(1)", {}), travels=travels)
+    with zipfile.ZipFile(tmp_path / "bundle.pyz") as bundle:
+        code = bundle.read("jupyter_jax_trainer/worker/main.pyc")
+    assert (str(main.__doc__) in marshal.loads(code[16:]).co_consts) is not travels
 
 
 @pytest.mark.parametrize("size", [1, 90_000, 779_999, 780_000, 780_001, 4_000_000, 8 << 20])
