@@ -13,8 +13,8 @@ from typing import Any
 
 from common import Measured, in_turn, job_home, ratio_of, sized, spread
 
-# Seconds before each: pages of Linux' cache that have just been given free are used again at once,
-# which no notebook has that sends its data once.
+# Seconds before each: after a large file was deleted, Linux writes the next one faster. A notebook
+# that sends its data once never sees that.
 REST = sized(10, 0)
 ARRAYS, EACH = sized((10, 100_000_000), (2, 1_000_000))  # bytes
 

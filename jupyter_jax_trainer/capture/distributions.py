@@ -20,7 +20,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from jupyter_jax_trainer.capture.modules import find_spec, own_spec
-from jupyter_jax_trainer.jobdir.files import Stamp, stamp_of
+from jupyter_jax_trainer.jobdir.files import Stamps, stamp_of
 
 _INFO = (".dist-info", ".egg-info")
 _READ = ("RECORD", "METADATA", "PKG-INFO", "WHEEL", "direct_url.json")
@@ -149,7 +149,7 @@ def _is_inside(name: str) -> bool:
 
 # What was read of a distribution, as long as its files are the same: there are hundreds, and each
 # submission asks about most of them.
-_KNOWN: dict[Path, tuple[tuple[Stamp | None, ...], Installed]] = {}
+_KNOWN: dict[Path, tuple[Stamps, Installed]] = {}
 
 
 def _known(found: metadata.Distribution, info: Path | None) -> Installed:
@@ -165,7 +165,7 @@ def _known(found: metadata.Distribution, info: Path | None) -> Installed:
     return new
 
 
-def _stamps(*paths: Path) -> tuple[Stamp | None, ...]:
+def _stamps(*paths: Path) -> Stamps:
     """Return what changes when somebody writes to files, or exchanges them."""
     return tuple(map(stamp_of, paths))
 
@@ -267,7 +267,7 @@ def _folders(spec: ModuleSpec) -> Sequence[Path]:
     return [Path(spec.origin)] if spec.has_location and spec.origin else []
 
 
-_OWNERS: dict[tuple[Path, str, str], tuple[tuple[Stamp | None, ...], list[Path]]] = {}
+_OWNERS: dict[tuple[Path, str, str], tuple[Stamps, list[Path]]] = {}
 
 
 def _owners(place: Path, file: str, top: str) -> list[Installed]:

@@ -19,7 +19,7 @@ from pathlib import PurePosixPath
 from packaging.tags import Tag, parse_tag
 
 from jupyter_jax_trainer.capture.distributions import Installed
-from jupyter_jax_trainer.jobdir.files import Stamp, stamp_of
+from jupyter_jax_trainer.jobdir.files import Stamps, stamp_of
 from jupyter_jax_trainer.messages import environment as say
 
 _DATE = (1980, 1, 1, 0, 0, 0)  # the same files are the same bytes
@@ -105,7 +105,7 @@ class Wheel:
 
 # Wheels with what changes when their files do: to read and compress them takes long, and a notebook
 # submits the same packages again and again. Those used last are kept.
-_PACKED: dict[tuple[str, str, Platform], tuple[tuple[Stamp | None, ...], Wheel]] = {}
+_PACKED: dict[tuple[str, str, Platform], tuple[Stamps, Wheel]] = {}
 _MOST_KEPT = 64 << 20
 
 
@@ -133,7 +133,7 @@ def pack(one: Installed, platform: Platform) -> Wheel:
     return wheel
 
 
-def _stamps(one: Installed, files: Iterable[str]) -> tuple[Stamp | None, ...]:
+def _stamps(one: Installed, files: Iterable[str]) -> Stamps:
     """Return what changes with files, or with their byte code."""
     paths = [f"{one.place}/{name}" for name in files]
     compiled = [_cache_of(path) for path in paths if path.endswith(".py")]

@@ -69,6 +69,9 @@ class Stamp(NamedTuple):
     written: int  # in nanoseconds since the epoch
 
 
+Stamps = tuple[Stamp | None, ...]
+
+
 def stamp_of(path: Path | str) -> Stamp | None:
     """Return the stamp of a file; None where there is none."""
     try:

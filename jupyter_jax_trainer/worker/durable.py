@@ -6,17 +6,15 @@ import errno
 import os
 from pathlib import Path
 
-Data = bytes | bytearray | memoryview
-
 _NO_WAY = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)  # of file systems without fsync of folders
 
 
-# Bytes: of larger pieces Linux makes large pages in its cache, which took eight times as long
-# (ext4, Linux 6.18), unless such pages had just been given free.
+# Bytes. Larger writes took eight times as long (ext4, Linux 6.18), unless a large file had just
+# been deleted.
 _AT_ONCE = 128 << 10
 
 
-def write_all(file: int, data: Data) -> None:
+def write_all(file: int, data: bytes | bytearray | memoryview) -> None:
     """Write bytes where an open file stands.
 
     Raises

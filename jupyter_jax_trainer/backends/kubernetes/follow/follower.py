@@ -76,7 +76,7 @@ class Follower:
         self._heard: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
         self._followed: dict[str, Followed] = {}  # by the names of their directories
         # Directories that are not ours, or whose jobs have ended: names are used again.
-        self._passed: dict[str, tuple[int, int]] = {}
+        self._passed: dict[str, files.Stamp | None] = {}
         self._unknown = set(_KINDS)  # kinds of objects that have not been listed yet
         self._lacking: dict[str, Right] = {}  # by what can't be listed or watched
         self._missing: list[Right] = []  # of all rights
@@ -346,7 +346,8 @@ class Follower:
         self._looked, self._waiting = changed, False
         for directory in layout.list_all():
             key = directory.path.name
-            if key in self._followed or self._passed.get(key, 0) == _stamp(directory):
+            stamp = files.stamp_of(directory.manifest)
+            if key in self._followed or self._passed.get(key, 0) == stamp:
                 continue
             try:
                 self._consider(key, directory)
@@ -356,7 +357,7 @@ class Follower:
 
     def _pass(self, directory: JobDir) -> None:
         """Look at a directory no more."""
-        self._passed[directory.path.name] = _stamp(directory)
+        self._passed[directory.path.name] = files.stamp_of(directory.manifest)
 
     def _see_to_cell(self, key: str, directory: JobDir, manifest: Manifest) -> None:
         """End a cell that nobody runs: whoever sent it died before its session had it."""
@@ -410,15 +411,6 @@ class Follower:
         followed.trouble = self._silent()
         self._tell_rights(followed)
         self._dirty.add(followed.name)
-
-
-def _stamp(directory: JobDir) -> tuple[int, int]:
-    """Return what tells a directory from a later one of the same name."""
-    try:
-        found = directory.manifest.stat()
-    except OSError:
-        return 0, 0
-    return found.st_ino, found.st_mtime_ns
 
 
 def main(cluster: str, context: str, namespace: str, lock: str) -> NoReturn:
