@@ -60,7 +60,7 @@ class Profiler:
         self._rank = int(os.environ.get("JAX_PROCESS_ID") or 0)
         self._lock = threading.Lock()
         self._name: str | None = None  # of the profile that is being taken
-        self._folder = Path()
+        self._folder, self._kept_in = Path(), home
         self._began = 0.0
         self._timer = threading.Timer(0.0, self._finish)
         self._steps: tuple[int, int] | None = None
@@ -80,7 +80,6 @@ class Profiler:
             The folder of the profiles of this cell, if it is one of a session.
         """
         self._home = home or self._home
-        self._asked.clear()
         self._steps = None
         if asked is None:
             return
@@ -106,51 +105,46 @@ class Profiler:
         if name in self._asked:  # the line to those who ask was cut meanwhile
             return
         self._asked.add(name)
-        start = partial(self._start, name, seconds)
+        # A session's cell may be told to be profiled before it has begun here.
+        home = Path(told["home"]) if "home" in told else None
+        start = partial(self._start, name, seconds, home)
         threading.Thread(target=start, name="jaxtrain-profile", daemon=True).start()
 
     def end(self) -> None:
         """End what is being taken, with the cell; whoever ends this process waits for that."""
         self._steps = None
-        if self._name is not None and os.getpid() == self._pid:
-            self._finish(self._name)
+        if os.getpid() == self._pid:
+            with self._lock:  # it may be starting
+                name = self._name
+            if name is not None:
+                self._finish(name)
+            self._asked.clear()
         if self._carrier is not None:
             self._carrier.close()
 
     # -- how -----------------------------------------------------------------------------------
 
-    def _start(self, name: str, seconds: float) -> None:
+    def _start(self, name: str, seconds: float, home: Path | None = None) -> None:
         """Start a profile of so many seconds; one that can't be taken is no error of the cell's."""
+        home = home or self._home
         with self._lock:
             folder = None
             try:
                 if self._name is not None:
                     raise RuntimeError(say.PROFILE_RUNS(name=self._name))
-                folder = self._make_folder()
+                folder = _make_folder(home, self._rank)
                 _start_trace(folder)
             except Exception as error:  # of jax, or of a full disk
                 if folder is not None:
                     shutil.rmtree(folder, ignore_errors=True)
                 self._tell(name, 0.0, {}, {}, _words(error))
                 return
-            self._folder, self._began = folder, time.monotonic()
+            self._folder, self._kept_in = folder, home
+            self._began = time.monotonic()
             self._name = name
             self._timer = threading.Timer(seconds, self._finish, [name])
             self._timer.daemon = True
             self._timer.start()
-
-    def _make_folder(self) -> Path:
-        """Make a folder for what jax writes, on a disk that has room for it."""
-        if self._home is not None:
-            self._home.mkdir(mode=0o700, exist_ok=True)
-        place = self._home or Path(tempfile.gettempdir())
-        most = bound(os.environ, BYTES_VARIABLE, BYTES)
-        free = shutil.disk_usage(place).free
-        if free < most + _SPARE:
-            raise OSError(
-                say.NO_ROOM_FOR_PROFILE(most=most >> 20, free=free >> 20, variable=BYTES_VARIABLE)
-            )
-        return Path(tempfile.mkdtemp(prefix=f"rank-{self._rank}.", suffix=".part", dir=place))
 
     def _finish(self, name: str) -> None:
         """Stop a profile, unless that has been done, and bring away what is kept of it."""
@@ -174,8 +168,8 @@ class Profiler:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _put_in_place(self, folder: Path, name: str) -> None:
-        assert self._home is not None, "without a home it is delivered"
-        place = self._home / name / f"rank-{self._rank}"
+        assert self._kept_in is not None, "without a home it is delivered"
+        place = self._kept_in / name / f"rank-{self._rank}"
         place.parent.mkdir(mode=0o700, exist_ok=True)
         shutil.rmtree(place, ignore_errors=True)  # of an attempt before this one
         folder.rename(place)
@@ -201,6 +195,20 @@ class Profiler:
             self._carrier.carry(folder, record)
         else:
             self._channel.send("profiled", **record)
+
+
+def _make_folder(home: Path | None, rank: int) -> Path:
+    """Make a folder for what jax writes, on a disk that has room for it."""
+    if home is not None:
+        home.mkdir(mode=0o700, exist_ok=True)
+    place = home or Path(tempfile.gettempdir())
+    most = bound(os.environ, BYTES_VARIABLE, BYTES)
+    free = shutil.disk_usage(place).free
+    if free < most + _SPARE:
+        raise OSError(
+            say.NO_ROOM_FOR_PROFILE(most=most >> 20, free=free >> 20, variable=BYTES_VARIABLE)
+        )
+    return Path(tempfile.mkdtemp(prefix=f"rank-{rank}.", suffix=".part", dir=place))
 
 
 def _start_trace(folder: Path) -> None:

@@ -26,6 +26,8 @@ class Instruction(TypedDict):
         Come with it on this machine: the files for what it prints and gives back.
     seconds
         Comes with ``profile``, and `name`, that of the profile: for how long.
+    home
+        Comes with it on this machine: the folder of the profiles of its job.
     to, order
         Come in pods: for which process of a rank it is, and its place among all that this is told.
     """
@@ -40,6 +42,7 @@ class Instruction(TypedDict):
     log: NotRequired[str]
     result: NotRequired[str]
     seconds: NotRequired[float]
+    home: NotRequired[str]
     to: NotRequired[str | None]
     order: NotRequired[int]
 

@@ -155,6 +155,20 @@ def test_a_profile_is_that_of_the_cell_that_runs(book):
         assert ran.result().profiles[0].name == profile.name == "1"
 
 
+def test_a_profile_asked_for_while_ranks_load_what_came_with_the_cell_is_that_cells(book):
+    book.cell("pass", "-s lab -n 2 --profile")  # of a cell before
+    book.kernel(
+        "import time\nclass Slow:\n    def __reduce__(self): return time.sleep, (1,)\nslow = Slow()"
+    )
+    with ThreadPoolExecutor(1) as thread:
+        ran = thread.submit(book.cell, "slow", "-s lab -n 2")
+        eventually(lambda: newest().state == "Running")
+        taken = newest().profile(0.3)
+        assert [rank["problem"] for rank in taken.ranks] == [None, None]
+        assert ran.result().profiles[0].directory == taken.directory
+        assert len([path for path in taken.directory.iterdir() if path.is_dir()]) == 2
+
+
 def test_what_its_ranks_use_is_sampled_once_and_shown_of_each_cell(book):
     cell = book.cell("import time\ntime.sleep(3)")
     samples = cell.resources()

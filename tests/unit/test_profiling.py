@@ -20,7 +20,7 @@ from typing import Any
 import other_python
 import podruns
 import pytest
-from harness import LONG_S
+from harness import LONG_S, eventually
 from jax.profiler import ProfileData
 from relays import Loopback
 
@@ -129,6 +129,26 @@ def test_one_that_begins_while_another_is_taken_does_not_end_that(tmp_path, monk
     profiler.end()
     assert channel.said[1]["name"] == "cell" and channel.said[1]["problem"] is None
     assert (tmp_path / "profiles" / "cell" / "rank-0" / TRACE).exists()
+
+
+def test_one_asked_for_before_its_cell_has_begun_here_is_kept_with_that_cell(tmp_path, monkeypatch):
+    """Ranks of a session hear of it while they still load what came with the cell."""
+    monkeypatch.setattr(profiling, "_start_trace", lambda _: None)
+    monkeypatch.setattr(profiling, "_stop_trace", lambda folder: (folder / TRACE).touch())
+    homes = [tmp_path / cell / "profiles" for cell in ("one", "two")]
+    for home in homes:
+        home.parent.mkdir()
+    channel = Heard()
+    profiler = Profiler(channel, None)  # type: ignore[arg-type]
+    for home in homes:
+        told = {"kind": "profile", "name": "1", "seconds": 30.0, "home": str(home)}
+        profiler.ask(told)  # type: ignore[arg-type]
+        eventually(lambda: profiler._name)
+        profiler.begin(None, home)
+        profiler.ask(told)  # type: ignore[arg-type]  # again, as after a line was cut
+        profiler.end()
+        assert (home / "1" / "rank-0" / TRACE).exists()
+    assert [said["problem"] for said in channel.said] == [None, None]
 
 
 def test_it_comes_out_of_a_pod_with_the_log(tmp_path, job, trusted):

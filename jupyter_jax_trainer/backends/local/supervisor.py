@@ -173,8 +173,9 @@ class Supervisor:
         if name is None:
             asked.answer(refused=of_channel.TOO_MANY_PROFILES())
             return
+        home = str(JobDir(self.directory.path.with_name(record.job)).profiles)
         for rank in self.ranks:
-            rank.tell(kind="profile", name=name, seconds=asked.request["seconds"])
+            rank.tell(kind="profile", name=name, seconds=asked.request["seconds"], home=home)
         asked.answer(profile={"job": record.job, "name": name})
 
     def _wait_for_turn(self) -> Ticket | None:
