@@ -47,11 +47,14 @@ class StallWatch:
         Returns
         -------
         float or None
-            For how many seconds all of them have waited; None where one does not.
+            For how many seconds all of them have waited, if they still do when asked again: a rank
+            may be about to end the cell. None where one does not wait, or none is left.
         """
-        if not all(one is not None and one.get("waits") for one in others):
+        if not others or not all(one is not None and one.get("waits") for one in others):
             self._since = None
             return None
         now = time.monotonic()
-        self._since = self._since or now
+        if self._since is None:
+            self._since = now
+            return None
         return now - self._since
