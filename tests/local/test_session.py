@@ -370,6 +370,40 @@ def test_a_rank_that_dies_is_started_anew_with_the_others(book, code):
     assert book.cell(PIDS).state == "Succeeded"
 
 
+def test_a_cell_that_fills_memory_fails_and_leaves_the_session_as_it_is(book):
+    book.cell("kept = 7")
+    before = ranks_of(of_session())
+    failed = book.fails(
+        "import jax.numpy as jnp\n"
+        "def fill():\n    w = jnp.ones((512, 512))\n    return w, bytearray(1 << 60)\n"
+        "fill()"
+    )
+    assert failed.failure.kind == "memory" and "MemoryError" in failed.failure.message
+    assert any("w in fill() float32[512,512]" in line for line in failed.failure.usage)
+    assert text(book.cell("print(kept)")) == "7\n7"
+    assert ranks_of(of_session()) == before
+
+
+def test_ranks_that_idle_for_longer_than_jax_waits_for_a_sign_of_life_stay_in_touch(
+    book, monkeypatch
+):
+    """An idle hour, with time-outs of jax that are as much shorter."""
+    monkeypatch.setenv("JAXTRAIN_HEARTBEAT_TIMEOUT", "2")
+    line = "-s idles -n 2"
+    total = (
+        "from jax.experimental import multihost_utils as m\n"
+        "print(int(m.process_allgather(np.ones(1)).sum()), kept)"
+    )
+    book.cell(f"import numpy as np\nkept = 1\n{total}", line)
+    ranks = ranks_of(of_session("idles"))
+    time.sleep(8)
+    assert text(book.cell(total, line)) == "2 1\n2 1"
+    assert ranks_of(of_session("idles")) == ranks and of_session("idles").restarts == 0
+    os.kill(ranks[1], signal.SIGSTOP)  # without a sign of life, the time-out does end them
+    eventually(lambda: not set(ranks) & set(ranks_of(of_session("idles"))))
+    of_session("idles").cancel()
+
+
 def test_a_cell_can_be_cancelled_and_the_session_goes_on(book):
     book.cell("kept = 7\nimport time")
     job = detached(book, "print('waits', flush=True)\nwhile True: time.sleep(0.01)")
