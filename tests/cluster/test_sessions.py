@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 
@@ -19,7 +20,7 @@ from policy import skip_or_fail
 from cluster import made_runtimes
 from cluster.conftest import STRICT
 from cluster.faults import require_own, stopped
-from cluster.jobs import SLIM, followers, stop_followers
+from cluster.jobs import CAUSES, SLIM, followers, stop_followers
 from cluster.kubernetes_cluster import Namespace
 from jupyter_jax_trainer import api, commands, magic
 from jupyter_jax_trainer.backends.kubernetes import connection
@@ -192,6 +193,43 @@ def test_a_rank_that_dies_is_started_anew_with_the_others(book):
     assert failed.failure.kind == "exit" and "big" in failed.failure.hint
     assert words(failed, 1) == ["last words"]
     assert book.cell("print('fine')").state == "Succeeded"
+
+
+def test_a_rank_that_fills_its_memory_is_killed_and_all_are_started_anew_in_the_same_pods(book):
+    line = "-s fills -n 2"
+    before = words(book.cell(f"{PIDS}\nkept = 7", "--memory 400Mi", line))
+    job = book.cell(
+        "import jax, time\nif jax.process_index() == 1:\n"
+        "    held = [b'x' * (1 << 20) for _ in range(4096)]\ntime.sleep(300)",
+        "--detach",
+        line,
+    )
+    eventually(lambda: not job.active)
+    failure = job.failure
+    assert (job.state, failure.kind, failure.rank, failure.others) == ("Failed", "memory", 1, [0])
+    assert job.reason == "rank 1 was killed: out of memory at its limit of 400Mi"
+    cause = CAUSES["out-of-memory"]
+    assert failure.hint.startswith(cause.hint) and failure.hint.endswith("its variables: kept.")
+    after = words(book.cell(PIDS, line=line))
+    assert set(before).isdisjoint(after)
+    assert {line.split()[2] for line in before} == {line.split()[2] for line in after}  # the pods
+    of_session("fills").cancel()
+
+
+@pytest.mark.release
+def test_pods_that_idle_for_longer_than_jax_waits_for_a_sign_of_life_stay_in_touch(book):
+    """An idle hour, with time-outs of jax that are as much shorter."""
+    line = "-s idles -n 2"
+    total = (
+        "from jax.experimental import multihost_utils as m\n"
+        "print(int(m.process_allgather(np.ones(1)).sum()), kept)"
+    )
+    first = f"import numpy as np\nkept = 1\n{total}"
+    book.cell(first, "--env JAXTRAIN_HEARTBEAT_TIMEOUT=4", line)
+    time.sleep(10)
+    assert words(book.cell(total, line=line)) == ["2 1", "2 1"]
+    assert of_session("idles").restarts == 0
+    of_session("idles").cancel()
 
 
 def test_ranks_that_report_stop_at_one_step_and_others_at_once(book):

@@ -388,7 +388,7 @@ def test_ranks_that_idle_for_longer_than_jax_waits_for_a_sign_of_life_stay_in_to
     book, monkeypatch
 ):
     """An idle hour, with time-outs of jax that are as much shorter."""
-    monkeypatch.setenv("JAXTRAIN_HEARTBEAT_TIMEOUT", "2")
+    monkeypatch.setenv("JAXTRAIN_HEARTBEAT_TIMEOUT", "4")
     line = "-s idles -n 2"
     total = (
         "from jax.experimental import multihost_utils as m\n"
@@ -396,7 +396,7 @@ def test_ranks_that_idle_for_longer_than_jax_waits_for_a_sign_of_life_stay_in_to
     )
     book.cell(f"import numpy as np\nkept = 1\n{total}", line)
     ranks = ranks_of(of_session("idles"))
-    time.sleep(8)
+    time.sleep(10)
     assert text(book.cell(total, line)) == "2 1\n2 1"
     assert ranks_of(of_session("idles")) == ranks and of_session("idles").restarts == 0
     os.kill(ranks[1], signal.SIGSTOP)  # without a sign of life, the time-out does end them

@@ -23,10 +23,10 @@ def rows() -> list[list[str]]:
 
 @functools.cache
 def functions(file: str) -> set[str]:
-    found = [ROOT / "tests" / kind / file for kind in ("local", "cluster", "unit")]
-    (path,) = [path for path in found if path.exists()]
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    return {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    trees = [
+        ast.parse(path.read_text(encoding="utf-8")) for path in (ROOT / "tests").glob(f"*/{file}")
+    ]
+    return {node.name for tree in trees for node in tree.body if isinstance(node, ast.FunctionDef)}
 
 
 def test_there_are_rows():

@@ -16,9 +16,11 @@ from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.ended import (
     DELETED,
     FAILED,
     OTHER,
+    OUT_OF_MEMORY,
     end_row,
 )
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.endings import (
+    at_limit,
     deleted_by_its_job,
     last_end,
     out_of_memory,
@@ -255,6 +257,18 @@ def _rank_end(seen: Seen, rank: int, pod: Pod) -> PodEnd:
         at=min((time for time in times if time), default=None),
         stopped=deleted_by_its_job(seen, pod) and not _ended_before(times[1], times[0], end),
     )
+
+
+def starved(limit: str | None) -> Verdict:
+    """Say of a rank that the kernel killed it for lack of memory, though its pod goes on.
+
+    Parameters
+    ----------
+    limit
+        What its container may have; None where nobody has said.
+    """
+    facts = at_limit(limit) if limit else {"limit": "its own limit or its node's"}
+    return _verdict(OUT_OF_MEMORY, facts)
 
 
 def _ended_before(ended: float | None, deleted: float | None, end: Ended | None) -> bool:

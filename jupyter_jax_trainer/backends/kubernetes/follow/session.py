@@ -17,6 +17,7 @@ from typing import Any
 from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.backends.kubernetes.api import identity
 from jupyter_jax_trainer.backends.kubernetes.api.client import Client
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.diagnosis import starved
 from jupyter_jax_trainer.backends.kubernetes.follow import fetch, profiles
 from jupyter_jax_trainer.backends.kubernetes.follow.errands import Errands, Restart, Tell, Where
 from jupyter_jax_trainer.backends.kubernetes.follow.line import Reach
@@ -78,6 +79,7 @@ class Session:
         self.trouble: str | None = None
         self._directory, self._uid = directory, manifest["uid"]
         self._nodes = manifest["spec"]["nodes"]
+        self._memory = manifest["spec"].get("memory")
         self._client, self._known, self._guard = client, ranks, guard
         self._ownership = ownership
         # One that takes over is so after a check of the ranks: what their logs say may be old.
@@ -419,6 +421,9 @@ class Session:
             case messages.Gone():
                 end = self._gone.setdefault(rank, RankEnd(rank=rank, joined=True))
                 end.exit, end.out_of_memory = message.exit, message.out_of_memory
+                if message.out_of_memory:
+                    said = starved(self._memory)
+                    end.cause, end.hint = said.reason, said.hint
                 end.order = min(end.order, kept.next_order())
                 self._lost()
             case messages.Failed() if rank in self._running:

@@ -25,16 +25,18 @@ from jupyter_jax_trainer.states import State
 
 _AGAIN = "Run the cell again"
 
+OUT_OF_MEMORY = Cause(
+    id="out-of-memory",
+    where="container `terminated` or `lastState`: `OOMKilled`",
+    sentence="was killed: out of memory at {limit}",
+    hint="Ask for more with --memory, use smaller batches or more nodes, or send less.",
+    state=State.FAILED,
+    ends=True,
+)
+
 ENDS: tuple[tuple[Cause, Callable[[Seen, Pod], Words | None]], ...] = (
     (
-        Cause(
-            id="out-of-memory",
-            where="container `terminated` or `lastState`: `OOMKilled`",
-            sentence="was killed: out of memory at {limit}",
-            hint="Ask for more with --memory, use smaller batches or more nodes, or send less.",
-            state=State.FAILED,
-            ends=True,
-        ),
+        OUT_OF_MEMORY,
         memory,
     ),
     (

@@ -127,7 +127,12 @@ def memory(_: Seen, pod: Pod) -> Words | None:
     if not out_of_memory(pod):
         return None
     limit = pod.of.trainer.resources.limits.get("memory")
-    return {"limit": f"its limit of {limit}" if limit else "the memory of its node"}
+    return at_limit(limit) if limit else {"limit": "the memory of its node"}
+
+
+def at_limit(limit: str) -> Words:
+    """Return the words for a container that reached its limit."""
+    return {"limit": f"its limit of {limit}"}
 
 
 def not_started(pattern: str) -> Callable[[Seen, Pod], Words | None]:
