@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from jupyter_jax_trainer.backends.kubernetes.api import objects
+from jupyter_jax_trainer.backends.kubernetes.api.observed import Seen
 from jupyter_jax_trainer.backends.kubernetes.follow.ranks import Ranks
 from jupyter_jax_trainer.backends.kubernetes.follow.saved import applied
 from jupyter_jax_trainer.backends.kubernetes.logs import messages
@@ -246,6 +248,60 @@ def test_a_follower_writes_what_ranks_sampled_once(tmp_path):
     warnings = [message for _, message in events(ranks.record, "warning")]
     assert len(warnings) == 1
     assert "no counters" in warnings[0]
+
+
+def pod_of(rank, *, scheduled, taken):
+    """Return the pod of a rank, with the times of the scheduler and of its node, in seconds."""
+
+    def at(seconds):
+        return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
+
+    condition = {"type": "PodScheduled", "status": "True", "lastTransitionTime": at(scheduled)}
+    labels = {objects.ROLE: objects.TRAINER, objects.RANK: str(rank)}
+    return objects.Pod(
+        {
+            "metadata": {"name": f"fit-{rank}", "uid": f"p{rank}", "labels": labels},
+            "status": {"startTime": at(taken), "conditions": [condition]},
+        }
+    )
+
+
+def test_samples_have_the_time_of_the_cluster_where_clocks_of_nodes_are_hours_off(tmp_path):
+    now = 1_000_000.0
+    taken = (now - 7200, now + 1, now + 59, now + 7200)  # the kubelet of one was late
+    pods = [pod_of(rank, scheduled=now, taken=at) for rank, at in enumerate(taken)]
+
+    def follower():
+        return Ranks(JobDir(tmp_path), len(pods), threading.RLock(), print)
+
+    def looks(ranks, seen_at):
+        seen = Seen(
+            trainjob=None,
+            jobs=(),
+            jobset=None,
+            pods=pods,
+            events=(),
+            workloads=(),
+            nodes=len(pods),
+            now=seen_at,
+        )
+        ranks.note_pods(seen, pods)
+        ranks.kept.save()
+
+    def samples(ranks, number, at):
+        for rank, clock in enumerate((at - 7200, at, at, at + 7200)):
+            said = {"kind": "resources", "samples": [sample(clock, 3)], "problem": None}
+            ranks.take(rank, messages.read({**said, "frame": ["ab", number]}), 0)
+
+    ranks = follower()
+    looks(ranks, now + 5)
+    samples(ranks, 1, now + 10)
+    ranks.record.save()
+    ranks = follower()  # the next one, hours later
+    looks(ranks, now + 9000)
+    samples(ranks, 2, now + 9000)
+    times = [one["time"] - now for one in LineReader[Resource](JobDir(tmp_path).resources).read()]
+    assert times == [10] * 4 + [9000] * 4
 
 
 def test_resources_are_metrics_of_reserved_names_for_those_who_ask(record):

@@ -19,6 +19,7 @@ ROLE = "jobset.sigs.k8s.io/replicatedjob-name"
 MESSAGE = 4000  # characters of a message that are read
 TRAINER = "node"  # the replicated Job, and the container, that train
 _STARTING = ("ContainerCreating", "PodInitializing")
+_LATE = 60.0  # seconds that a kubelet may need to take a pod
 _SIGNALS = {number.value for number in signal.Signals}
 
 
@@ -612,6 +613,28 @@ class Pod(ApiObject):
     def message(self) -> str:
         """Why it is so, in a sentence."""
         return self.status.text("message")
+
+    def clock_ahead(self, now: float) -> float:
+        """Return by how much its node's clock is ahead of the cluster's; negative if it is behind.
+
+        A kubelet takes no pod before it is scheduled, and none in the future.
+
+        Parameters
+        ----------
+        now
+            The time here.
+
+        Returns
+        -------
+        float
+            In seconds. 0 unless the clock is off by more than a minute for certain: a kubelet may
+            be late.
+        """
+        taken = seconds(self.status.json.get("startTime"))
+        scheduled = self.any_condition("PodScheduled").since
+        if taken is None or scheduled is None:
+            return 0.0
+        return taken - scheduled if taken < scheduled - _LATE or taken > now + _LATE else 0.0
 
     @property
     def role(self) -> str:

@@ -159,6 +159,9 @@ class Ranks:
             case messages.Compiled():
                 self.record.compiled(rank, message.found, message.problem)
             case messages.Sampled():
+                ahead = self.kept.ahead[rank]
+                for sample in message.samples:
+                    sample["time"] -= ahead
                 self.record.resources(rank, message.samples, message.problem, frame)
             case messages.TimeSpent():
                 self.record.spent(rank, message.spent, message.pace)
@@ -207,6 +210,7 @@ class Ranks:
 
     def note_pods(self, seen: Seen, pods: Sequence[Pod]) -> None:
         """Take over what pods say of the ranks: those that are gone, too, say how they went."""
+        self._note_clocks(seen)
         ends = rank_ends(replace(seen, pods=pods))
         for found in sorted(ends, key=lambda end: (end.at is None, end.at or 0.0)):
             if not 0 <= found.rank < len(self.kept.ends):
@@ -232,6 +236,16 @@ class Ranks:
                 now["state"] = Phase.STARTING
             if now != known:
                 self.record.rank(found.rank).update(now)
+
+    def _note_clocks(self, seen: Seen) -> None:
+        """Note which ranks have another time; one that is ahead shows it only when it starts."""
+        for known in self.record.state["ranks"]:
+            rank, pod = known["rank"], seen.current.get(known["rank"])
+            if pod is None:
+                continue
+            ahead = pod.clock_ahead(seen.now)
+            if ahead or pod.name != known["pod"]:
+                self.kept.ahead[rank] = ahead
 
     @property
     def begun(self) -> bool:

@@ -49,6 +49,7 @@ class _Saved(TypedDict):
     submitting: NotRequired[bool]
     ports: NotRequired[list[int | None]]
     awaiting: NotRequired[list[int]]
+    ahead: NotRequired[list[float]]
     session: NotRequired[SavedRanks | None]
     hung: NotRequired[FailureState | None]
 
@@ -75,6 +76,8 @@ class Kept:
         Where in its pod each rank has said the channel to be.
     awaiting
         The ranks that wait for the bundle.
+    ahead
+        By how many seconds the clock of each rank is ahead of the cluster's.
     session
         What is kept of the cells of a session.
     hung
@@ -90,6 +93,7 @@ class Kept:
         self.submitting = False
         self.ports: list[int | None] = [None] * nodes
         self.awaiting: set[int] = set()
+        self.ahead = [0.0] * nodes
         self.session: SavedRanks | None = None
         self.hung: FailureState | None = None
         self._order = 0
@@ -104,6 +108,7 @@ class Kept:
         self.submitting = kept.get("submitting", False)
         self.ports = kept.get("ports", self.ports)
         self.awaiting = set(kept.get("awaiting", ()))
+        self.ahead = kept.get("ahead", self.ahead)
         self.session = kept.get("session")
         self.hung = kept.get("hung")
         self._order = max((end.order for end in self.ends if end.order < 1 << 30), default=0)
@@ -118,6 +123,7 @@ class Kept:
             "submitting": self.submitting,
             "ports": self.ports,
             "awaiting": sorted(self.awaiting),
+            "ahead": self.ahead,
             "session": self.session,
             "hung": self.hung,
         }
@@ -132,6 +138,7 @@ class Kept:
         """Forget how the ranks have ended: there will be others."""
         self.ends = [RankEnd(rank=end.rank) for end in self.ends]
         self.ports = [None] * len(self.ends)
+        self.ahead = [0.0] * len(self.ends)
         self.awaiting.clear()
         self.save()
 
