@@ -28,12 +28,23 @@ Reading = Callable[[Mapping[str, float]], float | None]
 
 @dataclass(frozen=True)
 class _Kind:
-    """What is drawn in one plot: how a sample says it, and of which the limit is."""
+    """What is drawn in one plot.
+
+    Attributes
+    ----------
+    name, unit
+        Its name, and the unit in which it is drawn.
+    value, limit
+        How a sample says how much is used, and of how much.
+    idle
+        It is drawn even if no rank uses any of it.
+    """
 
     name: str
     unit: float
     value: Reading
     limit: Reading = lambda _: None
+    idle: bool = False
 
 
 def _of_devices(
@@ -50,7 +61,7 @@ _KINDS = (
     _Kind("memory", _GIB, lambda known: known.get("memory"), lambda known: known.get("limit")),
     _Kind("cpu", 1.0, lambda known: known.get("cpu"), lambda known: known.get("cores")),
     _Kind("device_memory", _GIB, _of_devices("memory", max), _of_devices("limit", max)),
-    _Kind("gpu", 0.01, _of_devices("use", statistics.fmean)),
+    _Kind("gpu", 0.01, _of_devices("use", statistics.fmean), idle=True),
     _Kind("power", 1.0, _of_devices("power", sum)),
     _Kind("received", _MB, lambda known: known.get("received")),
     _Kind("sent", _MB, lambda known: known.get("sent")),
@@ -106,11 +117,13 @@ class MachineReader:
         }
 
     def _course(self, number: int, began: float, ended: float) -> Course | None:
-        """Return the plot of a kind; None where no rank has anything of it."""
+        """Return the plot of a kind; None where there is nothing to see."""
         width = max(1e-3, (ended - began) / _POINTS)
         points = {rank: self._points(rank, number, began, width) for rank in sorted(self._ranks)}
-        points = {rank: of_rank for rank, of_rank in points.items() if any(of_rank.values())}
-        if not points:
+        points = {rank: of_rank for rank, of_rank in points.items() if of_rank}
+        kind = _KINDS[number]
+        used = any(any(of_rank.values()) for of_rank in points.values())
+        if not points or not (used or kind.idle):
             return None
 
         def line(rank: int | None, role: Role, drawn: Points) -> CourseLine:
@@ -127,7 +140,6 @@ class MachineReader:
             lines += [line(rank, "rank", points[rank]) for rank in _odd(points)]
         limits = [of_rank[number] for of_rank in self._limits.values()]
         known = [limit for limit in limits if limit is not None]
-        kind = _KINDS[number]
         return {
             "name": kind.name,
             "limit": max(known) / kind.unit if known else None,

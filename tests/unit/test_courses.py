@@ -72,3 +72,27 @@ def test_many_ranks_are_a_band_and_the_odd_ones_are_named(tmp_path):
     assert 4 <= least < median < 4.3 < most == odd == 12
     assert len(cpu["lines"]) == 3
     assert len(json.dumps(found)) < 150_000
+
+
+def with_gpu(use):
+    return {"memory": None, "peak": None, "limit": None, "use": use, "power": None}
+
+
+def test_a_gpu_that_is_idle_throughout_is_drawn_and_odd_among_busy_ones(tmp_path):
+    job = a_job(tmp_path)
+    file = ResourceWriter(job.resources_file, 16)
+    for at in range(4):
+        uses = [0.0 if rank == 9 else 0.8 for rank in range(16)]
+        file.write(
+            [resource(sample(at, 1, devices=[with_gpu(use)]), r) for r, use in enumerate(uses)]
+        )
+    (gpu,) = [one for one in MachineReader(job).read()["courses"] if one["name"] == "gpu"]
+    lines = {(one["role"], one["rank"]): one["points"][-1][1] for one in gpu["lines"]}
+    assert lines == {("least", None): 0, ("median", None): 80, ("most", None): 80, ("rank", 9): 0}
+
+
+def test_of_what_nobody_uses_only_gpus_are_drawn(tmp_path):
+    job = a_job(tmp_path)
+    idle = {**sample(1, 1, devices=[with_gpu(0.0)]), "received": 0.0, "read": 0.0}
+    ResourceWriter(job.resources_file, 1).write([resource(idle, 0)])
+    assert [one["name"] for one in MachineReader(job).read()["courses"]] == ["memory", "cpu", "gpu"]
