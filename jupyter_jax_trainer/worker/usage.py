@@ -43,7 +43,7 @@ class UsageReader:
 
     def read(self) -> Usage:
         """Return what is used now."""
-        pids = [] if self._contained else self._processes()
+        pids = self._processes()
         bound = memory.tightest(self._root)
         own = memory.of_container(self._root) if self._contained else None
         before, self._counted = self._counted, self._count(pids)
@@ -58,7 +58,7 @@ class UsageReader:
         return {
             "cpu": rate("cpu"),
             "cores": self._cores,
-            "memory": self._resident(pids or [os.getpid()]) if own is None else own,
+            "memory": self._resident(pids) if own is None else own,
             "used": None if bound is None else bound.used,
             "limit": None if bound is None else bound.limit,
             "received": rate("received"),
@@ -79,10 +79,21 @@ class UsageReader:
                 received, sent = received + int(columns[0]), sent + int(columns[8])
         if lines:
             found |= {"received": received, "sent": sent}
-        words = dict(line.split(": ", 1) for line in memory.lines_of(self._root / "proc/self/io"))
-        if "read_bytes" in words:
-            found |= {"read": int(words["read_bytes"]), "written": int(words["write_bytes"])}
+        # What a process has read and written counts for its parent once that has waited for it.
+        others = (str(pid) for pid in pids if pid != os.getpid())
+        counts = [self._disk_bytes(pid) for pid in ("self", *others)]
+        if any(counts):
+            for name in ("read", "written"):
+                found[name] = sum(one.get(name, 0) for one in counts)
         return found
+
+    def _disk_bytes(self, pid: str) -> Mapping[str, int]:
+        """Return how much a process has read and written; nothing where that is not known."""
+        lines = memory.lines_of(self._root / f"proc/{pid}/io")
+        words = dict(line.split(": ", 1) for line in lines)
+        if "read_bytes" not in words:
+            return {}
+        return {"read": int(words["read_bytes"]), "written": int(words["write_bytes"])}
 
     def _processor_time(self, pids: Iterable[int]) -> float:
         if self._contained and (found := _of_group(self._root)) is not None:

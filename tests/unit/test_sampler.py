@@ -13,7 +13,7 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 import pytest
 
-from jupyter_jax_trainer.worker import livearrays, memory, nvml, rendezvous, sampler
+from jupyter_jax_trainer.worker import livearrays, memory, nvml, rendezvous, sampler, usage
 from jupyter_jax_trainer.worker.usage import UsageReader
 
 GIB = 1 << 30
@@ -118,6 +118,22 @@ def test_a_process_is_read_with_those_that_it_has_started():
         child.communicate(b"\n")
     assert more["memory"] - alone["memory"] > 150 << 20
     assert 0 < alone["memory"] < alone["used"] < alone["limit"]
+
+
+@pytest.mark.parametrize("contained", [True, False])
+def test_what_processes_that_it_has_started_read_and_write_counts(root, monkeypatch, contained):
+    """Those that load data, say."""
+    clock = [10.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(usage, "descendants", lambda _: [77, 78])
+    counts = "read_bytes: {}\nwrite_bytes: {}\n"
+    place = root(**{"proc/self/io": counts.format(10, 0), "proc/77/io": counts.format(1000, 0)})
+    reader = UsageReader(contained=contained, root=place)
+    reader.read()
+    clock[0] += 2.0
+    root(**{"proc/self/io": counts.format(10, 6), "proc/77/io": counts.format(5000, 2)})
+    found = reader.read()
+    assert (found["read"], found["written"]) == (2000.0, 4.0)
 
 
 def test_nothing_is_known_where_the_system_says_nothing(tmp_path):
