@@ -83,9 +83,14 @@ def stamp_of(path: Path | str) -> Stamp | None:
 
 def write_private(path: Path, data: bytes) -> None:
     """Write a file that only this user can read."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-    with open(os.open(path, flags, 0o600), "wb") as file:
+    with open_private(path) as file:
         file.write(data)
+
+
+def open_private(path: Path) -> BinaryIO:
+    """Open a file to be written that only this user can read."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    return open(os.open(path, flags, 0o600), "wb")
 
 
 def disk_use(path: Path) -> int:

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import time
+import tracemalloc
 import zipfile
 from collections import namedtuple
 from pathlib import Path
@@ -302,6 +303,21 @@ def test_of_an_archive_no_more_is_taken_than_there_may_be(job, trusted, monkeypa
     found = arriving.unpack(job, 0, _taken(**{TRACE: 10, "../../outside": 1}))
     assert found["problem"] and not found["files"]
     assert not (job.profiles / "1" / "rank-0").exists() and not (job.path.parent / "x").exists()
+
+
+def test_a_large_one_is_unpacked_in_little_memory(job, trusted):
+    size = 64 << 20
+    with zipfile.ZipFile(arriving.archive_of(job, 0, "1"), "w", zipfile.ZIP_DEFLATED) as pack:
+        pack.writestr(TRACE, bytes(size))
+    tracemalloc.start()
+    try:
+        found = arriving.unpack(job, 0, _taken(**{TRACE: size}))
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert found["files"] == {TRACE: size} and found["problem"] is None
+    assert (job.profiles / "1" / "rank-0" / TRACE).stat().st_size == size
+    assert most < size / 8
 
 
 def test_nothing_of_somebody_elses_job_is_kept(job, monkeypatch):

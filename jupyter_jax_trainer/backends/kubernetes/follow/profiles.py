@@ -10,7 +10,7 @@ from pathlib import Path
 
 from jupyter_jax_trainer.backends.kubernetes.follow.fetch import Held
 from jupyter_jax_trainer.backends.kubernetes.logs.messages import Part
-from jupyter_jax_trainer.jobdir.files import LineReader, LineWriter, write_private
+from jupyter_jax_trainer.jobdir.files import LineReader, LineWriter, open_private, write_private
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.state import ProfileOfRank, profile_record
 from jupyter_jax_trainer.messages import follow as say
@@ -79,10 +79,10 @@ def unpack(directory: JobDir, rank: int, taken: Profiled) -> ProfileOfRank:
         shutil.rmtree(folder, ignore_errors=True)  # of an attempt before this one
         folder.mkdir(mode=0o700, parents=True)
         for name in found["files"]:
-            data = unpacking.read_member(archive, name, left)
-            write_private(folder / name, data)
-            found["files"][name] = len(data)
-            left -= len(data)
+            with open_private(folder / name) as file:
+                size = unpacking.copy_member(archive, name, file, left)
+            found["files"][name] = size
+            left -= size
     except Exception as error:  # of whatever was made of it
         shutil.rmtree(folder, ignore_errors=True)
         return {**found, "files": {}, "problem": str(error)[:200] or type(error).__name__}
