@@ -44,7 +44,7 @@ def main() -> int:
         elif nodes > 1:
             devices = range(rank * each, (rank + 1) * each)
             own["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, devices))
-        environment = {**job["environment"], **os.environ, **own}
+        environment = {**os.environ, **job["environment"], **own}
         left.append(subprocess.Popen([sys.executable, str(HERE / "job.pyz")], env=environment))
     status, deadline = 0, None
     try:
