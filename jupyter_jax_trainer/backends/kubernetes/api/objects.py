@@ -19,7 +19,7 @@ ROLE = "jobset.sigs.k8s.io/replicatedjob-name"
 MESSAGE = 4000  # characters of a message that are read
 TRAINER = "node"  # the replicated Job, and the container, that train
 _STARTING = ("ContainerCreating", "PodInitializing")
-_LATE = 60.0  # seconds that a kubelet may need to take a pod
+_SKEW = 60.0  # seconds by which a kubelet may be late, or a clock off
 _SIGNALS = {number.value for number in signal.Signals}
 
 
@@ -634,7 +634,7 @@ class Pod(ApiObject):
         scheduled = self.any_condition("PodScheduled").since
         if taken is None or scheduled is None:
             return 0.0
-        return taken - scheduled if taken < scheduled - _LATE or taken > now + _LATE else 0.0
+        return taken - scheduled if taken < scheduled - _SKEW or taken > now + _SKEW else 0.0
 
     @property
     def role(self) -> str:
