@@ -85,10 +85,11 @@ lab: labextension  ## open JupyterLab on the quick-start notebook
 
 # ---------------------------------------------------------------------------- checks
 
-lint: $(TEST)  ## run ruff and mypy
+lint: $(TEST) labextension/node_modules  ## run ruff, mypy and prettier
 	$(PY) -m ruff format --check
 	$(PY) -m ruff check
 	$(PY) -m mypy
+	$(WITH_TOOLS) jlpm prettier --check .
 
 # Strict: a broken link, a missing anchor or an unknown name of the public API is an error.
 docs: $(DOCS)  ## build the documentation site into build/docs
@@ -109,7 +110,7 @@ JOBS ?= 2
 PYTEST := $(PY) -m pytest -rs -n $(JOBS) --dist loadfile --no-loadscope-reorder
 CHOSEN := -m 'not release
 
-test: lint $(FACE)  ## before a commit (minutes): ruff, mypy, and tests that are not slow
+test: lint $(FACE)  ## before a commit (minutes): lint, and tests that are not slow
 	$(PYTEST) $(CHOSEN) and not slow' $(TESTS)
 
 test-all: lint test-face test-local test-cluster  ## all tests except those for releases; after `make cluster`
