@@ -152,7 +152,7 @@ def run_cell(line: str, cell: str, shell: Any, *, bare: bool = False) -> None:
             if interrupts.times:
                 raise display.detached(job)
             return
-        display.follow(job, interrupts, view)
+        display.follow(job, interrupts, view, stops="cell_of" in job.manifest)
         api.take(job, shell.user_ns)
     if interrupts.times:  # Run All should stop here all the same
         raise display.ended_meanwhile(job)

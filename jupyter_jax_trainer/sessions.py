@@ -247,6 +247,8 @@ class Session:
     def interrupt(self) -> None:
         """Stop the cell that runs; if its ranks don't stop alike, they are started anew.
 
+        So are they at once if the cell has been told to stop before, and still runs.
+
         Raises
         ------
         UsageError
@@ -255,7 +257,11 @@ class Session:
         running = self._record()["running"]
         if running is None:
             raise UsageError(say.NOTHING_RUNS(session=self.name))
-        Job(layout.find(running)).cancel()
+        directory = layout.find(running)
+        if directory.cancel.exists():
+            self.restart()
+        else:
+            Job(directory).cancel()
 
     def restart(self) -> None:
         """Start all ranks anew, without their variables; a cell that runs fails.

@@ -543,14 +543,18 @@ class Job:
         """
         if not self.active:
             return
-        self._dir.cancel.touch(mode=0o600)
-        self.backend.cancel(self._dir)
+        self.begin_cancel()
         deadline = time.monotonic() + self.backend.cancel_timeout.seconds
         while self.active:
             if time.monotonic() > deadline:
                 elsewhere = say.CANCEL_ELSEWHERE() if self._is_elsewhere() else None
                 raise BackendError(say.DOES_NOT_END(job=self.name), elsewhere)
             time.sleep(0.02)
+
+    def begin_cancel(self) -> None:
+        """Have the job stopped, as `cancel` does, and don't wait for that."""
+        self._dir.cancel.touch(mode=0o600)
+        self.backend.cancel(self._dir)
 
     def take_over(self) -> None:
         """Have the ranks of a job on Kubernetes answer to this job store from now on.

@@ -27,6 +27,10 @@ INTERRUPT_AGAIN = Message(
     "interrupt again within {seconds} s to cancel the job; otherwise it continues without this cell"
 )
 CANCELLING = Message("cancelling")
+INTERRUPTING = Message(
+    "interrupting all ranks; interrupt again to restart them, without the session's variables"
+)
+RESTARTING = Message("restarting all ranks")
 LEFT_RUNNING = Message("detached")
 DETACHED = Message(
     "Detached. Job {name!r} keeps running.",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from typing import TYPE_CHECKING
 
-from jupyter_jax_trainer.errors import JobDetached
+from jupyter_jax_trainer.errors import JobDetached, UsageError
 from jupyter_jax_trainer.jobdir.describe import renamed
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.manifest import Plan
@@ -63,6 +64,41 @@ class Stragglers:
         return say.SOME_FINISHED(finished=ranks_text(done), running=ranks_text(others))
 
 
+class _Stop:
+    """Stops a cell of a session when it is interrupted, and restarts the ranks the second time.
+
+    Parameters
+    ----------
+    job
+        That of the cell.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._done = 0  # interrupts that were acted upon
+
+    def note(self, interrupts: int) -> str:
+        """Say what so many interrupts lead to."""
+        return say.INTERRUPTING() if interrupts == 1 or not self._runs else say.RESTARTING()
+
+    def act(self, interrupts: int) -> None:
+        """Do what so many interrupts are for, once."""
+        if interrupts and not self._done:
+            self._job.begin_cancel()
+            self._done = 1
+        elif interrupts > 1 and self._done == 1 and self._runs:
+            self._done = 2
+            session = JobDir(
+                self._job.directory.with_name(self._job.manifest["cell_of"]["session"])
+            )
+            with contextlib.suppress(UsageError):  # they are restarted already
+                self._job.backend.restart_session(session)
+
+    @property
+    def _runs(self) -> bool:
+        return self._job.started is not None and self._job.active
+
+
 def open_view() -> View:
     """Make a view for where the output goes."""
     if in_notebook():
@@ -90,7 +126,13 @@ def not_started(view: View, spec: JobSpec) -> None:
         view.close(announced(Unstarted.NOT_STARTED), None)
 
 
-def follow(job: Job, interrupts: Interrupts | None = None, view: View | None = None) -> None:
+def follow(
+    job: Job,
+    interrupts: Interrupts | None = None,
+    view: View | None = None,
+    *,
+    stops: bool = False,
+) -> None:
     """Show a job until it ends.
 
     Parameters
@@ -102,6 +144,9 @@ def follow(job: Job, interrupts: Interrupts | None = None, view: View | None = N
         second one within it cancels the job. Without it an interrupt is raised at once.
     view
         The view that has announced the job, if there is one.
+    stops
+        The job is a cell of a session: an interrupt stops it on all ranks, as one of a notebook's
+        own cell does; a second one restarts them.
 
     Raises
     ------
@@ -112,6 +157,7 @@ def follow(job: Job, interrupts: Interrupts | None = None, view: View | None = N
     """
     view = view or open_view()
     source, stragglers = source_of(job), Stragglers(job.spec.rank)
+    stop = _Stop(job) if stops else None
     snapshot = job.snapshot()
     with Waiting(JobDir(job.directory)) as waiting:
         view.begin(Facts.of(job), snapshot, job)
@@ -123,7 +169,9 @@ def follow(job: Job, interrupts: Interrupts | None = None, view: View | None = N
             times = list(interrupts.times) if interrupts else []  # more may come meanwhile
             left = times[0] + _COUNTDOWN - time.monotonic() if times else math.inf
             note: str | None = None
-            if len(times) > 1:
+            if stop is not None and times:
+                note = stop.note(len(times))
+            elif len(times) > 1:
                 note = say.CANCELLING()
             elif left <= 0 or waiting.over():
                 view.close(snapshot, say.LEFT_RUNNING())
@@ -134,7 +182,9 @@ def follow(job: Job, interrupts: Interrupts | None = None, view: View | None = N
                 note = stragglers.note(snapshot)
             view.status(snapshot, note)
             waiting.say(note)
-            if len(times) > 1:
+            if stop is not None:
+                stop.act(len(times))
+            elif len(times) > 1:
                 job.cancel()
             time.sleep(_POLL)
             snapshot = job.snapshot()

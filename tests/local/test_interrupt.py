@@ -104,6 +104,42 @@ def test_second_interrupt_cancels_and_leaves_no_process(kernel, tmp_path):
 
 
 @pytest.mark.slow
+def test_an_interrupt_stops_a_cell_of_a_session_and_a_second_one_restarts_its_ranks(kernel):
+    def sends(source):
+        return kernel.start(f"%%jaxtrain -s lab -n 2\n{source}")
+
+    def pids():
+        cell = sends("import os, time\nprint('pid', os.getpid())")
+        cell.finish(20)
+        assert cell.reply["status"] == "ok", cell.text
+        return set(re.findall(r"pid (\d+)", cell.text))
+
+    ranks = pids()
+    kept = sends("kept = 7\nprint('waits here', flush=True)\nwhile True: time.sleep(0.01)")
+    kept.until_text("waits here")
+    kernel.interrupt()
+    kept.finish(10)
+    assert kept.reply["ename"] == "JobFailed" and "was cancelled" in kept.text
+    cell = sends("print('still', kept)")
+    cell.finish(8)
+    assert "still 7" in cell.text and pids() == ranks
+    # This one goes on, whatever it hears.
+    deaf = sends(
+        "print('waits here', flush=True)\nwhile True:\n"
+        "    try:\n        time.sleep(0.01)\n    except KeyboardInterrupt: pass"
+    )
+    deaf.until_text("waits here")
+    kernel.interrupt()
+    deaf.until_text("interrupt again to restart them", 2)
+    kernel.interrupt()
+    deaf.finish(8)
+    assert deaf.reply["ename"] == "JobFailed"
+    assert any("restarting all ranks" in data["text/html"] for _, data in deaf.cards())
+    assert not pids() & ranks
+    kernel.run("%jaxtrain cancel lab")
+
+
+@pytest.mark.slow
 def test_two_interrupts_at_once_cancel(kernel, tmp_path):
     cell = kernel.start(LONG.format("twice", str(tmp_path / "never")))
     cell.until_text("waits here")
