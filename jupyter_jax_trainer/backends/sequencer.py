@@ -343,17 +343,19 @@ class Sequencer:
 
     def say_wait(self) -> None:
         """Say what each cell waits for."""
-        ahead = [] if self.cell is None else [self.cell.name]
+        ahead = [] if self.cell is None else [self.cell]
         for cell in self._waiting:
             if ahead:
-                reason = say.BEHIND_CELLS(names=joined(ahead, most=4))
+                reason = say.BEHIND_CELLS(
+                    names=joined([one.known_to(cell) for one in ahead], most=4)
+                )
             elif self.ready:
                 reason = None
             else:
                 why = self._ranks.record.state["reason"] or say.RANKS_STARTING()
                 reason = say.WAITS_FOR_SESSION(session=self._name, why=why)
             cell.record.change(State.QUEUED, reason)
-            ahead.append(cell.name)
+            ahead.append(cell)
 
     def _take_back(self) -> None:
         """End cells that were cancelled while they waited."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from pathlib import PurePath
 from typing import TypedDict
 
 from jupyter_jax_trainer.backends.silence import SilenceWatch
@@ -12,9 +13,10 @@ from jupyter_jax_trainer.backends.stall import StallWatch
 from jupyter_jax_trainer.errors import JobDirError
 from jupyter_jax_trainer.jobdir.failure import EndRecord, Failure, RankEnd
 from jupyter_jax_trainer.jobdir.layout import JobDir
-from jupyter_jax_trainer.jobdir.manifest import CellOf
+from jupyter_jax_trainer.jobdir.manifest import CellOf, submitted_of
 from jupyter_jax_trainer.jobdir.state import new_rank
 from jupyter_jax_trainer.jobdir.writer import Recorder
+from jupyter_jax_trainer.messages import session as say
 from jupyter_jax_trainer.options.amounts import ranks_in
 from jupyter_jax_trainer.states import Phase, State
 from jupyter_jax_trainer.worker.records import ErrorRecord
@@ -99,6 +101,14 @@ class Cell:
     def cell_of(self) -> CellOf:
         """Its session, and who sent it."""
         return self.manifest["cell_of"]
+
+    def known_to(self, other: Cell) -> str:
+        """Return its name as somebody knows it who waits for it: with its notebook, if another."""
+        by = submitted_of(self.manifest)
+        place = (by or {}).get("notebook") or (by or {}).get("script")
+        if self.cell_of["kernel"] == other.cell_of["kernel"] or not place:
+            return self.name
+        return say.OF_ANOTHER(cell=self.name, place=PurePath(place).name)
 
     @property
     def cancelled(self) -> bool:

@@ -446,6 +446,33 @@ def test_cells_behind_one_that_fails_are_handed_back(book, tmp_path):
     assert first.name in second.reason and second.started is None
 
 
+def test_who_waits_sees_whose_cell_runs_and_what_is_taken_back_takes_what_follows_it_along(
+    book, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("JPY_SESSION_NAME", "/home/me/train.ipynb")
+    go = tmp_path / "go"
+    book.cell("import time\nfrom pathlib import Path\nvalue = 1")
+    runs = detached(book, f"while not Path({str(go)!r}).exists(): time.sleep(0.01)")
+    next_ = detached(book, "value += 1")
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("JPY_SESSION_NAME", "/home/me/eval.ipynb")
+        elsewhere.setattr(api, "_ledgers", {})
+        elsewhere.setattr(api, "_KERNEL", "another")
+        other = detached(Notebook(), "print(value)")
+    last = detached(book, "print(value)")
+    assert next_.reason == f"waiting behind {runs.name}"
+    assert other.reason == (
+        f"waiting behind {runs.name} from train.ipynb and {next_.name} from train.ipynb"
+    )
+    next_.cancel()
+    eventually(lambda: not last.active)
+    assert (next_.state, last.state, other.state) == ("Cancelled", "Cancelled", "Queued")
+    assert last.reason == f"not run, because {next_.name} before it was taken back"
+    go.touch()
+    eventually(lambda: not other.active)
+    assert (runs.state, other.state, text(other)) == ("Succeeded", "Succeeded", "1\n1")
+
+
 def detached(book, source, line="-s lab -n 2"):
     book.cell(source, f"{line} --detach")
     return newest()
