@@ -10,9 +10,9 @@ import contextlib
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from jupyter_jax_trainer.datatypes import JsonValue
 from jupyter_jax_trainer.errors import JobDirError
@@ -135,10 +135,17 @@ class ResourceWriter:
             self._thin()
 
     def _thin(self) -> None:
-        kept = thinned(LineReader[Resource](self._path).read(), self._most // 2)
+        # It is read twice: all that is in it at once takes four times as much memory.
+        points = [_point(line) for line in LineReader[Resource](self._path).read()]
+        kept = _kept(points, self._most // 2)
+        lines = (
+            json.dumps(line).encode() + b"\n"
+            for number, line in enumerate(LineReader[Resource](self._path).read())
+            if number in kept
+        )
         part = self._path.with_name(f"{self._path.name}.{os.getpid()}.part")
         try:
-            write_private(part, b"".join(json.dumps(line).encode() + b"\n" for line in kept))
+            write_private(part, b"".join(lines))
             part.replace(self._path)
         except BaseException:
             part.unlink(missing_ok=True)
@@ -147,25 +154,35 @@ class ResourceWriter:
         self._count = len(kept)
 
 
-def thinned(lines: Iterable[Resource], most: int) -> list[Resource]:
-    """Return about so many samples, in their order: all of the last minutes, fewer of before.
+class _Point(NamedTuple):
+    """What decides whether a sample is kept."""
+
+    time: float
+    rank: int
+    fullness: float
+
+
+def _point(line: Resource) -> _Point:
+    return _Point(line["time"], line["rank"], fullness(line))
+
+
+def _kept(points: Sequence[_Point], most: int) -> set[int]:
+    """Return the places of about so many samples: all of the last minutes, fewer of before.
 
     Of those before, each rank keeps one of each equal part of the time: that with most memory.
     """
-    found = list(lines)
-    end = max((line["time"] for line in found), default=0.0) - _WHOLE
-    begin = min((line["time"] for line in found), default=0.0)
-    last = [line for line in found if line["time"] > end][-most:]
-    ranks = len({line["rank"] for line in found})
+    end = max((point.time for point in points), default=0.0) - _WHOLE
+    begin = min((point.time for point in points), default=0.0)
+    last = [number for number, point in enumerate(points) if point.time > end][-most:]
+    ranks = len({point.rank for point in points})
     width = max(1e-3, (end - begin) / max(1, (most - len(last)) // max(1, ranks)))
-    best: dict[tuple[int, int], Resource] = {}
-    for line in found:
-        if line["time"] <= end:
-            place = line["rank"], int((line["time"] - begin) / width)
-            if place not in best or fullness(line) > fullness(best[place]):
-                best[place] = line
-    kept = {id(line) for line in (*best.values(), *last)}
-    return [line for line in found if id(line) in kept]
+    best: dict[tuple[int, int], int] = {}
+    for number, point in enumerate(points):
+        if point.time <= end:
+            place = point.rank, int((point.time - begin) / width)
+            if place not in best or point.fullness > points[best[place]].fullness:
+                best[place] = number
+    return {*best.values(), *last}
 
 
 def quantities(sample: Sample) -> dict[str, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -180,17 +181,22 @@ def test_another_writer_goes_on_with_the_bound(tmp_path):
     assert len(list(LineReader[Resource](path).read())) <= 2_000
 
 
+def samples_of_all(record: Recorder, at: float) -> None:
+    """Take of all ranks what they sampled in 80 seconds: one sample in eight seconds each."""
+    devices = [{"memory": 1, "peak": 2, "limit": 3, "use": 0.5, "power": 1.0}]
+    for rank in range(256):
+        samples = [{**sample(at + n, 3), "devices": devices} for n in range(0, 80, 8)]
+        record.resources(rank, samples, None, ["ab", int(at) + 1])
+
+
 def test_samples_of_256_ranks_stay_within_the_bounds_of_a_follower(tmp_path, monkeypatch):
-    """Four minutes of all ranks, one sample in eight seconds each; thinned as those of an hour."""
+    """Four minutes; thinned as those of an hour."""
     monkeypatch.setattr(resources, "_EACH", 16)
     directory = JobDir(tmp_path)
     record = Recorder(directory, [new_rank(number) for number in range(256)])
     begun = time.process_time()
-    devices = [{"memory": 1, "peak": 2, "limit": 3, "use": 0.5, "power": 1.0}] * 8
     for at in range(0, 240, 80):
-        for rank in range(256):
-            samples = [{**sample(at + n, 3), "devices": devices[:1]} for n in range(0, 80, 8)]
-            record.resources(rank, samples, None, ["ab", at + 1])
+        samples_of_all(record, at)
     spent = time.process_time() - begun
     assert spent < 0.01 * 240  # of a core
     count = sum(1 for _ in LineReader[Resource](directory.resources).read())
@@ -199,6 +205,14 @@ def test_samples_of_256_ranks_stay_within_the_bounds_of_a_follower(tmp_path, mon
     record.save()
     assert directory.state.stat().st_size < 100_000
     assert applied([directory], 256)[255] == {"ab": 161}
+    # What comes now is kept in the file alone, and to thin that takes little.
+    tracemalloc.start()
+    try:
+        samples_of_all(record, 240)
+        held, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < 1_000_000 and most < 1_000 * 16 * 256
 
 
 @pytest.mark.parametrize(
