@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import gzip
+import io
 import json
 import os
 import queue
@@ -11,12 +13,13 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 import time
 import tracemalloc
 import zipfile
 from collections import namedtuple
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import other_python
 import podruns
@@ -27,9 +30,13 @@ from relays import Loopback
 
 from jupyter_jax_trainer.backends.kubernetes.follow import profiles as arriving
 from jupyter_jax_trainer.backends.kubernetes.follow.fetch import Fetch
+from jupyter_jax_trainer.backends.kubernetes.follow.ranks import Ranks
 from jupyter_jax_trainer.backends.kubernetes.logs import messages
 from jupyter_jax_trainer.errors import BackendError, JobNotFound, UsageError
+from jupyter_jax_trainer.jobdir import files
+from jupyter_jax_trainer.jobdir.files import LineReader
 from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.jobdir.records import Event
 from jupyter_jax_trainer.jobdir.state import ProfileOfRank, ProfileState
 from jupyter_jax_trainer.options.spec import parse_cell_line
 from jupyter_jax_trainer.profiles import memory, reading, summary, traces
@@ -318,6 +325,44 @@ def test_a_large_one_is_unpacked_in_little_memory(job, trusted):
     assert found["files"] == {TRACE: size} and found["problem"] is None
     assert (job.profiles / "1" / "rank-0" / TRACE).stat().st_size == size
     assert most < size / 8
+
+
+class Full(io.FileIO):
+    """A file on a disk with room for one byte."""
+
+    def write(self, data: Any) -> int:
+        super().write(bytes(data)[:1])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize("where", ["profile-1-0.zip", MEMORY, TRACE])
+def test_a_disk_that_is_full_where_it_arrives_is_said_and_nothing_is_left(
+    tmp_path, job, trusted, monkeypatch, where
+):
+    opened, open_private = [], files.open_private
+
+    def open_one(path: Path) -> BinaryIO:
+        opened.append(path.name)
+        return Full(path, "wb") if path.name == where else open_private(path)  # type: ignore[return-value]
+
+    for place in (files, arriving):
+        monkeypatch.setattr(place, "open_private", open_one)
+    said: list[dict[str, Any]] = []
+    channel = PodChannel(frames.key_from(podruns.KEY), 0, None)
+    monkeypatch.setattr(channel, "send", lambda kind, **more: said.append({"kind": kind, **more}))
+    for name in (TRACE, MEMORY):
+        (tmp_path / name).write_bytes(b"12345")
+    Carrier(channel).carry(tmp_path, _taken(**{TRACE: 5, MEMORY: 5}))
+    ranks = Ranks(job, 1, threading.RLock(), pytest.fail)
+    for message in said:
+        ranks.take(0, messages.read(message), 0)
+    assert where in opened
+    ((found,),) = (profile["ranks"] for profile in ranks.record.state["profiles"])
+    assert found["problem"] == f"[Errno {errno.ENOSPC}] {os.strerror(errno.ENOSPC)}"
+    assert not found["files"] and not list(job.path.glob("profile-*"))
+    assert not job.profiles.exists() or not list(job.profiles.rglob("rank-*"))
+    (told,) = LineReader[Event](job.events).read()
+    assert told["kind"] == "profile" and found["problem"] in told["message"]
 
 
 def test_nothing_of_somebody_elses_job_is_kept(job, monkeypatch):

@@ -63,6 +63,7 @@ def settle(directory: JobDir, rank: int, taken: Profiled) -> ProfileOfRank:
             raise ValueError(say.DAMAGED())
         write_private(archive_of(directory, rank, taken["name"]), data)
     except (OSError, LookupError, ValueError, StopIteration) as error:
+        archive_of(directory, rank, taken["name"]).unlink(missing_ok=True)  # half of it, perhaps
         return {**found, "files": {}, "problem": str(error) or type(error).__name__}
     finally:
         path.unlink(missing_ok=True)
