@@ -61,6 +61,9 @@ time.sleep(300)
     assert (failure.kind, failure.rank, failure.others) == ("memory", 1, [0])
     assert job.reason == "rank 1 was killed: out of memory at its limit of 400Mi"
     assert failure.hint == CAUSES["out-of-memory"].hint
+    # At least the first sample, which is sent at once, has come before.
+    assert failure.usage and failure.usage[0].startswith("Memory of rank 1 in its last")
+    assert "of 400 MiB" in failure.usage[0]
 
 
 @pytest.mark.parametrize("rank", [0, 1])

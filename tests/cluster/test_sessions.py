@@ -210,6 +210,8 @@ def test_a_rank_that_fills_its_memory_is_killed_and_all_are_started_anew_in_the_
     assert job.reason == "rank 1 was killed: out of memory at its limit of 400Mi"
     cause = CAUSES["out-of-memory"]
     assert failure.hint.startswith(cause.hint) and failure.hint.endswith("its variables: kept.")
+    assert failure.usage and failure.usage[0].startswith("Memory of rank 1 in its last")
+    assert "of 400 MiB" in failure.usage[0]
     after = words(book.cell(PIDS, line=line))
     assert set(before).isdisjoint(after)
     assert {line.split()[2] for line in before} == {line.split()[2] for line in after}  # the pods

@@ -10,6 +10,7 @@ from harness import eventually, ranks_of, run, submit, wait_for
 
 from jupyter_jax_trainer import commands
 from jupyter_jax_trainer.errors import UsageError
+from jupyter_jax_trainer.messages import jobs as say
 from jupyter_jax_trainer.worker.profiling import MEMORY, TRACE
 
 pytestmark = pytest.mark.usefixtures("store")
@@ -83,14 +84,27 @@ def test_a_cell_and_its_steps_are_profiled():
         assert set(dots) <= {5} and dots  # once in each of five steps
 
 
-def test_a_rank_that_dies_meanwhile_is_named(busy):
-    taken = busy.backend.profile(busy._dir, 30.0)
-    os.kill(ranks_of(busy)[1], signal.SIGKILL)
+@pytest.mark.parametrize("given", [True, False], ids=["given by the other", "given by none"])
+def test_a_rank_that_dies_meanwhile_is_named(busy, capsys, given):
+    rank = ranks_of(busy)[1]
+    if given:
+        os.kill(rank, signal.SIGSTOP)  # until the other one has given its part
+    taken = busy.backend.profile(busy._dir, 0.3 if given else 30.0)
+    if given:
+        eventually(lambda: any(one.ranks for one in busy.profiles))
+    os.kill(rank, signal.SIGKILL)
     eventually(lambda: not busy.active)
     (profile,) = busy.profiles
     assert profile.name == taken["name"]
-    assert all(one["problem"] for one in profile.ranks if not one["files"])
-    assert profile.ranks[1]["problem"] and not list(profile.directory.parent.glob("*.part"))
+    assert [bool(one["files"]) for one in profile.ranks] == [given, False]
+    ended = say.ENDED_BEFORE_PROFILE()
+    assert [one["problem"] for one in profile.ranks] == [None if given else ended, ended]
+    assert [path.name for path in profile.directory.parent.rglob("rank-*")] == ["rank-0"] * given
+    (told,) = [event["message"] for event in busy.events() if event["kind"] == "profile"]
+    assert say.PROFILE_LACKS(ranks="rank 1" if given else "ranks 0 and 1", problem=ended) in told
+    commands.run_command(["profile", busy.name], commands.Context(print=print))
+    rows = [line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines() if line]
+    assert [row[0] for row in rows if ended in row[-1]] == (["1"] if given else ["0", "1"])
     with pytest.raises(UsageError):
         busy.profile(1)
 

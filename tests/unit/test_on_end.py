@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import json
 import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import docblocks
 import pytest
+from apiscene import EMPTY, TRAINER, Scene
+from cluster.jobs import stop_followers
 from harness import alive, eventually
 from made_jobs import made_cell, make_job
 from webserver import Quiet, WebServer
 
+from jupyter_jax_trainer.backends.kubernetes.api.plan import plan_of
+from jupyter_jax_trainer.backends.kubernetes.submit import launch, trainjob
 from jupyter_jax_trainer.errors import UsageError
-from jupyter_jax_trainer.jobdir import endhook, endrunner, layout
+from jupyter_jax_trainer.jobdir import endhook, endrunner, files, layout
 from jupyter_jax_trainer.jobdir.failure import Failure
 from jupyter_jax_trainer.jobdir.files import LineReader
 from jupyter_jax_trainer.jobdir.layout import JobDir
@@ -266,6 +272,43 @@ def test_who_is_killed_while_it_tells_has_told_once_and_the_next_says_so(home, w
     assert Hook.posted == []
     assert events(job) == [("warning", say.ON_END_CUT_OFF())]
     assert notes(home) == ["output"]
+
+
+@pytest.fixture
+def scene(home) -> Iterator[Scene]:
+    found = Scene()
+    yield found
+    stop_followers(home)
+    found.close()
+
+
+def test_the_follower_of_a_cluster_tells_of_a_job_that_has_ended_there(home, scene, tmp_path):
+    settings(home, command=f"cat > {tmp_path}/part && mv {tmp_path}/part {tmp_path}/told")
+    job = running("fit")
+    manifest = job.read_manifest()
+    there = {
+        "runs_once": True,
+        "own_runtime": None,
+        "context": "one",
+        "namespace": "default",
+        "server": scene.url,
+        "cluster": hashlib.sha256(f"{scene.url}\ndefault".encode()).hexdigest()[:16],
+        "kubeconfig": str(scene.kubeconfig(tmp_path / "kubeconfig")),
+    }
+    plan = {**manifest["plan"], **there}
+    files.write_json(job.manifest, {**manifest, "backend": "kubernetes", "plan": plan})
+    metadata = {"name": "fit", "uid": "t", "annotations": {trainjob.UID: manifest["uid"]}}
+    failed = {"type": "Failed", "status": "True", "reason": "x", "message": "boom"}
+    scene.answers[f"{TRAINER}/namespaces/default/trainjobs"] = {
+        **EMPTY,
+        "items": [{"metadata": metadata, "spec": {}, "status": {"conditions": [failed]}}],
+    }
+    launch.start_follower(plan_of(job.read_manifest()))
+    eventually((tmp_path / "told").exists)
+    told = json.loads((tmp_path / "told").read_text())
+    assert (told["name"], told["state"]) == ("fit", "Failed") and told["reason"]
+    eventually(lambda: notes(home) == ["output"])
+    assert "on-end" in [kind for kind, _ in events(job)]
 
 
 def test_of_many_that_tell_at_once_one_does(home, webhook):
