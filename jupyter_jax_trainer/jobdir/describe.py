@@ -27,7 +27,7 @@ from jupyter_jax_trainer.text import counted, duration, joined, metric, one_line
 if TYPE_CHECKING:
     from jupyter_jax_trainer.options.spec import SpecRecord
 
-_BRIEF = 10.0  # seconds of a job whose time is not worth a word
+_BRIEF = 10.0  # seconds of a job, or of compilation, that are not worth a word
 _MANY = 6  # variables that are named one by one
 
 
@@ -126,13 +126,13 @@ def pulse(snapshot: Snapshot) -> str:
 def remarks(snapshot: Snapshot) -> list[str]:
     """Return what else there is to know.
 
-    Memory that runs out, metrics that were not finite, warnings, what the cache saved.
+    Memory that runs out, metrics that were not finite, warnings, what the cache saved or lacked.
     """
     running = snapshot["state"] == State.RUNNING
     found = [tight_text(one) for one in snapshot.get("tight", [])] if running else []
     found += [not_finite_text(one) for one in snapshot.get("not_finite", [])]
     found += snapshot.get("warnings", [])
-    if saved := compiled_text(snapshot["ranks"], hits_only=True):
+    if saved := compiled_text(snapshot["ranks"], brief=True):
         found.append(saved)
     return found
 
@@ -160,16 +160,16 @@ def not_finite_text(found: NotFinite) -> str:
     return say.NOT_FINITE(**found)
 
 
-def compiled_text(ranks: Iterable[RankState], *, hits_only: bool = False) -> str:
+def compiled_text(ranks: Iterable[RankState], *, brief: bool = False) -> str:
     """Return what XLA compiled and what the cache had; empty for nothing.
 
     Parameters
     ----------
-    hits_only
-        Only where the cache has saved something.
+    brief
+        Only where the cache has saved something, or what it lacked took long.
     """
     found = Compiled.of(ranks)
-    if not found.hits and (hits_only or not found.misses):
+    if not found.hits and (not found.misses or (brief and found.seconds < _BRIEF)):
         return ""
     parts: list[str] = []
     if found.misses:

@@ -52,12 +52,16 @@ class CompiledFunction(TypedDict):
 
 
 class CompiledState(TypedDict):
-    """What XLA had to compile in a rank, as `Compiled`, and the functions that took longest."""
+    """What XLA had to compile in a rank, as `Compiled`, and the functions that took longest.
+
+    `cache` is false where there was no compile cache.
+    """
 
     hits: int
     misses: int
     saved: float
     seconds: float
+    cache: NotRequired[bool]
     functions: NotRequired[list[CompiledFunction]]
 
 
@@ -343,6 +347,7 @@ def compiled_record(message: Mapping[str, JsonValue]) -> CompiledState:
         "misses": _number(message["misses"]) or 0,
         "saved": _seconds(message["saved"]) or 0.0,
         "seconds": _seconds(message["seconds"]) or 0.0,
+        "cache": message.get("cache") is not False,
         "functions": [
             _function(one) for one in (functions if isinstance(functions, list) else ())[:_MOST]
         ],

@@ -16,11 +16,13 @@ from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.manifest import submitted_of
 from jupyter_jax_trainer.jobdir.rows import row_of, session_record
 from jupyter_jax_trainer.jobdir.session import Saved, Variable
+from jupyter_jax_trainer.jobdir.state import Compiled
 from jupyter_jax_trainer.messages import jobs as say
 from jupyter_jax_trainer.messages import profiles
 from jupyter_jax_trainer.options.spec import masked
 from jupyter_jax_trainer.profiles.profile import Profile
 from jupyter_jax_trainer.queries.protocol import (
+    CacheUse,
     Detail,
     LogInfo,
     PlaceGroup,
@@ -119,6 +121,7 @@ def detail(job: Job, root: Path | None) -> Detail:
         "script": origin and origin.get("script"),
         "session": session_detail(job) if job.is_session else None,
         "spending": _spending(job),
+        "compile_cache": _compile_cache(job),
     }
 
 
@@ -137,6 +140,15 @@ def _spending(job: Job) -> Spending | None:
         ],
         "functions": timing.functions_of(snapshot["ranks"]),
     }
+
+
+def _compile_cache(job: Job) -> CacheUse | None:
+    """Return what the compile cache had and had not."""
+    ranks = job.snapshot()["ranks"]
+    found = Compiled.of(rank for rank in ranks if rank.get("compiled", {}).get("cache", True))
+    if not found.hits and not found.misses:
+        return None
+    return {"hits": found.hits, "misses": found.misses, "saved": found.saved}
 
 
 def session_detail(job: Job) -> SessionDetail:

@@ -139,10 +139,19 @@ class Spending(TypedDict):
     functions: list[CompiledFunction]
 
 
+class CacheUse(TypedDict):
+    """What the compile cache had for all ranks, and had not; see `jobdir.state.Compiled`."""
+
+    hits: int
+    misses: int
+    saved: float
+
+
 class Detail(TypedDict):
     """All that a page shows of one job, besides its log lines; `spec` lacks the environment.
 
-    `spending` is None where the ranks have said nothing of it.
+    `spending` is None where the ranks have said nothing of it, and `compile_cache` also where
+    there was none.
     """
 
     row: Row
@@ -157,6 +166,7 @@ class Detail(TypedDict):
     script: str | None
     session: SessionDetail | None
     spending: Spending | None
+    compile_cache: CacheUse | None
 
 
 class PlaceGroup(PlaceFields):

@@ -22,6 +22,7 @@ from jupyter_jax_trainer.messages import worker as say
 from jupyter_jax_trainer.worker import bounds, cachefolder
 
 FOLDER_VARIABLE = "JAXTRAIN_COMPILE_CACHE"
+OFF = "off"  # in place of a folder: jax's own cache is off, too
 BYTES_VARIABLE = "JAXTRAIN_COMPILE_CACHE_BYTES"
 _USUAL_BYTES = 2 << 30
 _LEAST = 64 << 10  # bytes that an entry counts at least: there are not too many of them

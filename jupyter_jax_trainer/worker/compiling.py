@@ -21,12 +21,19 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_jax_trainer.worker.channel import Channel
-from jupyter_jax_trainer.worker.compilecache import FOLDER_VARIABLE, CompileCache, Entry, bound
+from jupyter_jax_trainer.worker.compilecache import (
+    FOLDER_VARIABLE,
+    OFF,
+    CompileCache,
+    Entry,
+    bound,
+)
 
 _OF_POD_BYTES = 256 << 20  # of the pod's own disk, which may be memory
 _OF_POD = "compiled"
 _FUNCTIONS, _NAMED = 1_000, 10  # that are counted, and told
 _PAUSE = 1.0  # seconds between two messages
+_ENABLED = "jax_enable_compilation_cache"
 # Small programs count, too: a job has dozens, each of which takes longer to compile than to read.
 # What XLA keeps beside it is checked by nobody.
 _SETTINGS = {
@@ -129,6 +136,7 @@ class Meter:
                 misses=self._asked - self._hits,
                 saved=round(max(0.0, self._saved), 3),
                 seconds=round(self._seconds, 3),
+                cache=_has_cache(),
                 problem=self.problem,
                 functions=self._longest(),
             )
@@ -140,6 +148,14 @@ class Meter:
             {"name": name, "count": count, "seconds": round(seconds, 3)}
             for name, (count, seconds) in found
         ]
+
+
+def _has_cache() -> bool:
+    """Return whether jax has a folder for what it compiles: ours, or the user's."""
+    import jax
+
+    on = getattr(jax.config, _ENABLED, True)
+    return bool(on and getattr(jax.config, "jax_compilation_cache_dir", None))
 
 
 class _JaxCache:
@@ -225,7 +241,8 @@ class _Nothing:
 def install(channel: Channel, scratch: str | None = None) -> Meter:
     """Have jax keep what it compiles, where the environment names a folder, and count it.
 
-    A folder that the user has given to jax stays, with jax's own cache.
+    A folder that the user has given to jax stays, with jax's own cache, unless the job is to have
+    none.
 
     Parameters
     ----------
@@ -245,6 +262,10 @@ def install(channel: Channel, scratch: str | None = None) -> Meter:
     meter.listen()
     folder, most = os.environ.get(FOLDER_VARIABLE), bound(os.environ)
     config = jax.config
+    if folder == OFF:
+        if hasattr(config, _ENABLED):
+            config.update(_ENABLED, False)
+        return meter
     if not folder and scratch:
         folder, most = str(Path(scratch, _OF_POD)), min(most, _OF_POD_BYTES)
     if not folder or not most or getattr(config, "jax_compilation_cache_dir", None):

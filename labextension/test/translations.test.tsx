@@ -148,6 +148,25 @@ describe('a job', () => {
     expect(unmarked(jobview.root)).toEqual([]);
   });
 
+  it('that says where its time goes', () => {
+    const late = [0, 1].map(rank => ({ rank, step: 2, host: 0.5, late: 0.25 }));
+    const functions = [{ name: greek('step'), count: 1, seconds: 2 }];
+    const names = ['waiting', 'starting', 'importing', 'compiling', 'host', 'steps', 'checkpoints'];
+    const parts = Object.fromEntries([...names, 'other'].map(name => [name, 2]));
+    for (const hits of [0, 1]) {
+      jobview.show({
+        row: full(),
+        spending: { parts, goodput: 0.5, late, functions },
+        compile_cache: { hits, misses: 2, saved: 0.5 }
+      });
+      for (const fold of jobview.all('[data-section=spending] button[aria-expanded=false]')) {
+        jobview.doing(() => fold.click());
+      }
+      expect(jobview.find('[data-section=spending]').textContent).toContain('Compile cache');
+      expect(unmarked(jobview.root)).toEqual([]);
+    }
+  });
+
   it('with plots', async () => {
     vi.stubGlobal('IntersectionObserver', undefined);
     FakePlot.all = [];

@@ -31,5 +31,8 @@ def test_the_next_job_and_a_session_load_what_was_compiled(home, monkeypatch):
     assert none.hits == 0
     # What the notebook has chosen is the job's, too.
     monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(home / "own"))
+    monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
     assert run(CELL, line="-n 1").compiled.hits == 0
     assert (home / "own").is_dir()
+    assert run(CELL, line="-n 1").compiled.hits > 0
+    assert run(CELL, line="-n 1 --no-compile-cache").compiled.hits == 0

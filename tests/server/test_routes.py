@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import urllib.error
@@ -20,6 +21,7 @@ from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.profiles.reading import PERFETTO
 from jupyter_jax_trainer.queries.requests import _MAX_SOURCE
 from jupyter_jax_trainer.server.access import is_from_here
+from jupyter_jax_trainer.worker.profiling import TRACE
 
 
 def test_jobs_are_listed_newest_first(server):
@@ -139,6 +141,41 @@ def test_a_profile_of_a_job_and_of_somebody_elses(server):
     for path in ("1", "1/trace?rank=0"):
         assert server.ask("GET", f"jobs/fit/profiles/{path}")[0] == 400, path
     assert server.ask("POST", "jobs/one/profile", {})[0] == 400  # it has ended
+
+
+TRAINS = """
+import time, jax, jax.numpy as jnp
+from jupyter_jax_trainer import report
+step = jax.jit(lambda x: jnp.tanh(x @ x).sum())
+for n in range(1_000_000):
+    report(loss=float(step(jnp.ones((64, 64)))))
+    time.sleep(0.05)
+"""
+
+
+def test_a_job_that_runs_is_profiled(server):
+    job = submit(TRAINS, line="-n 2")
+    try:
+        eventually(lambda: job.state == "Running" and job.steps)
+        assert server.get("jobs")["jobs"][0]["profiles"] is True
+        assert server.ask("POST", f"jobs/{job.name}/profile", {}) == (200, b"{}")
+
+        def profiles():
+            return server.get(f"jobs/{job.name}")["state"].get("profiles")
+
+        eventually(lambda: (found := profiles()) and found[0]["whole"])
+        (profile,) = profiles()
+        assert [TRACE in one["files"] for one in profile["ranks"]] == [True, True]
+        found = server.get(f"jobs/{job.name}/profiles/{profile['name']}")
+        assert [(one["rank"], one["problem"]) for one in found["ranks"]] == [(0, None), (1, None)]
+        assert all(4 < one["seconds"] < 60 for one in found["ranks"]) and found["operations"]
+        status, trace = server.ask(
+            "GET", f"jobs/{job.name}/profiles/{profile['name']}/trace?rank=1"
+        )
+        assert status == 200 and json.loads(gzip.decompress(trace))["traceEvents"]
+        assert job.state == "Running"  # it goes on
+    finally:
+        job.cancel()
 
 
 def test_a_job_that_runs_is_cancelled_and_deleted(server):

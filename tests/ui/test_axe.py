@@ -15,6 +15,7 @@ from ui.pages import LabPage
 JOBS, PICKER = "#jaxtrain-panel", "#jaxtrain-runtimes"
 # What is ours in JupyterLab's menus and dialogs; lines between the items of a menu are not.
 MENU, ASKED = ".lm-Menu-item[data-type=command]", ".jp-Dialog-body"
+MACHINE = re.compile(r"^CPU \d+ % · memory [\d.]+ of [\d.]+ GiB$")
 STANDING, CARD = ".jaxtrain-standing-button", ".jp-LauncherCard[title*='training' i]"
 
 
@@ -98,6 +99,13 @@ def test_with_high_contrast(running, open_page):
 def test_what_stands_among_things_of_jupyterlab(running, lab):
     lab.command("launcher:create")
     is_fine(lab, STANDING, CARD)
+
+
+def test_what_is_used_of_this_machine_in_the_status_bar(lab):
+    expect(lab.page.locator(STANDING)).to_have_text(MACHINE)
+    is_fine(lab, STANDING)
+    lab.theme(HIGH_CONTRAST)
+    assert not lab.axe(STANDING)
 
 
 def test_where_there_is_nothing(running, open_page):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import docblocks
 import pytest
@@ -14,8 +15,8 @@ from playwright.sync_api import Locator, expect
 from jupyter_jax_trainer import api
 from ui.labs import ROOT
 from ui.pages import LabPage, unfold
-from ui.shots import WIDE, code, data, pictures
-from ui.test_docs_rare_pictures import of_main_area
+from ui.shots import WIDE, code, data, in_all, pictures, save
+from ui.test_docs_rare_pictures import SIZES, of_main_area
 from ui.test_sessions import is_fine
 
 __all__ = ["little_memory", "pictures"]  # fixtures
@@ -23,6 +24,7 @@ __all__ = ["little_memory", "pictures"]  # fixtures
 pytestmark = [pytest.mark.release, pytest.mark.timeout(300)]
 
 PAGE = "docs/guides/data-scientist/diagnosis.md"
+TITLES = {"metrics": "Metrics", "spending": "Time", "machine": "Machine"}
 # In little memory, of which this process must not be a part.
 SUBMITTER = """
 import os, sys
@@ -40,6 +42,30 @@ def view_of(lab: LabPage, name: str) -> Locator:
 
 def section(view: Locator, name: str) -> Locator:
     return view.locator(f"[data-section={name}]")
+
+
+def arrange(view: Locator, *opened: str) -> None:
+    """Open these sections of a job's page, and close the others of which there is a choice."""
+    for name, title in TITLES.items():
+        button = section(view, name).get_by_role("button", name=title, exact=True)
+        if (button.get_attribute("aria-expanded") == "true") != (name in opened):
+            button.click()
+        expect(button).to_have_attribute("aria-expanded", "true" if name in opened else "false")
+
+
+def whole_in_sight(lab: LabPage, name: str, view: Locator, part: Locator, folder: Path) -> None:
+    """Take pictures of a job's page from its top on, each so high that a part is whole in it."""
+
+    def fit(kind: str) -> None:
+        lab.page.set_viewport_size(SIZES[kind])
+        view.evaluate("it => { it.scrollTop = 0; it.parentElement.scrollTop = 0; }")
+        shown, box = view.bounding_box(), part.bounding_box()
+        assert shown and box
+        more = box["y"] + box["height"] + 16 - shown["y"] - shown["height"]
+        height = SIZES[kind]["height"] + max(0, round(more))
+        lab.page.set_viewport_size({**SIZES[kind], "height": height})
+
+    in_all(lab, fit, lambda how: save(view, f"{name}-{how}", folder))
 
 
 def test_three_cases(open_page, pictures, little_memory, monkeypatch):
@@ -64,12 +90,15 @@ def test_three_cases(open_page, pictures, little_memory, monkeypatch):
     lab = open_page(viewport=WIDE)
     view = view_of(lab, "slow")
     expect(view).to_contain_text("rank 1 costs up to")
-    unfold(section(view, "spending"), "Time")
-    expect(section(view, "spending").locator(".jaxtrain-late tbody tr")).to_have_count(2)
+    arrange(view, "spending")
+    late = section(view, "spending").locator(".jaxtrain-late")
+    expect(late.locator("tbody tr")).to_have_count(2)
+    expect(section(view, "spending")).to_contain_text("Compile cache: ")
     is_fine(lab, "[id='jaxtrain-job-slow'] .jaxtrain")
-    of_main_area(lab, "diagnosis-slow", view, pictures)
+    whole_in_sight(lab, "diagnosis-slow", view, late, pictures)
 
     view = view_of(lab, "stuck")
+    arrange(view, "metrics")
     expect(view).to_contain_text("rank 0 waits in a collective")
     is_fine(lab, "[id='jaxtrain-job-stuck'] .jaxtrain")
     of_main_area(lab, "diagnosis-stuck", view, pictures)
@@ -77,11 +106,11 @@ def test_three_cases(open_page, pictures, little_memory, monkeypatch):
 
     view = view_of(lab, "hungry")
     expect(view).to_contain_text("kept[…]")
-    unfold(section(view, "machine"), "Machine")
-    expect(section(view, "machine").locator("figure").first).to_be_visible()
+    arrange(view, "machine")
+    plots = section(view, "machine").locator("figure")
+    expect(plots.first.locator("canvas")).to_be_visible()
     is_fine(lab, "[id='jaxtrain-job-hungry'] .jaxtrain")
-    view.evaluate("it => { it.scrollTop = 0; it.parentElement.scrollTop = 0; }")
-    of_main_area(lab, "diagnosis-hungry", view, pictures)
+    whole_in_sight(lab, "diagnosis-hungry", view, plots.nth(1), pictures)
 
 
 def test_a_profile(open_page, pictures):

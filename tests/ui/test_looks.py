@@ -12,6 +12,7 @@ from playwright.sync_api import expect
 
 from jupyter_jax_trainer import api
 from ui.looks import DARK, LIGHT, beyond, colours, nothing_jumped, runs, watch_shifts
+from ui.test_axe import MACHINE, STANDING
 
 FAILS = """import jax
 print("step 1")
@@ -139,6 +140,25 @@ def test_what_to_type_first_is_one_line_in_the_side_bar(lab):
     lab.side_bar(300)
     first, cell = (lab.jobs.locator("pre").nth(number).bounding_box() for number in (0, 1))
     assert first["height"] * 2 < cell["height"] + 12  # padding, and one line of three
+
+
+def test_the_machine_in_the_status_bar_while_nothing_runs(lab):
+    bar, item = lab.page.locator("#jp-main-statusbar"), lab.page.locator(STANDING)
+    expect(item).to_have_text(MACHINE)
+    expect(item).to_have_attribute("title", "What is used of the machine of Jupyter")
+    around, box = bar.bounding_box(), item.bounding_box()
+    assert around["y"] <= box["y"] and box["y"] + box["height"] <= around["y"] + around["height"]
+    assert item.evaluate("item => item.scrollWidth <= item.clientWidth"), "it is cut"
+    for theme in (DARK, LIGHT):
+        lab.theme(theme)
+        (behind, _), (_, text) = colours(lab, "#jp-main-statusbar"), colours(lab, STANDING)
+        assert abs(behind - text) > 100, theme
+    lab.page.emulate_media(forced_colors="active")
+    (behind, _), (_, text) = colours(lab, "#jp-main-statusbar"), colours(lab, STANDING)
+    assert abs(behind - text) > 100
+    lab.page.emulate_media(forced_colors="none")
+    item.click()
+    expect(lab.jobs.get_by_text("No jobs yet")).to_be_visible()
 
 
 # Options of which a part stands in another line than the rest.

@@ -8,13 +8,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from harness import run
+from harness import eventually, run
 from playwright.sync_api import expect
 from server.test_real_xprof import CELL, LINE, RUN, with_real
 from server.test_xprof import profiled, with_fake
 
+from jupyter_jax_trainer.messages import profiles as say
 from ui.labs import Lab
-from ui.pages import unfold
+from ui.looks import DARK, LIGHT, beyond, colours
+from ui.pages import LabPage, unfold
+from ui.test_axe import is_fine
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +63,43 @@ def test_a_page_of_xprof_reaches_nothing_of_jupyter(with_xprof, open_page):
         "refused"
     }
     alone.close()
+
+
+def colours_follow(lab: LabPage, view: str) -> None:
+    for theme, dark in ((DARK, True), (LIGHT, False)):
+        lab.theme(theme)
+        background, text = eventually(lambda: colours(lab, view))
+        assert (background < 80 and text > 180) if dark else (background > 240 and text < 80)
+
+
+@pytest.mark.parametrize("state", ["shown", "failed"])
+def test_the_tab_of_xprof_has_the_looks_of_others(with_xprof, open_page, state):
+    profiled("fit", {"shown": "trace", "failed": "trouble: exit"}[state])
+    lab = open_page(with_xprof)
+    lab.allow("Content Security Policy", "WebSocket", "navigate", "sandbox", "Failed to load")
+    lab.command("jaxtrain:open-job", key="fit")
+    part = lab.job("fit").locator("[data-section=profile]")
+    unfold(part, "Profile")
+    part.get_by_role("button", name="Open in XProf").click()
+    tab = lab.page.locator("[id='jaxtrain-xprof-fit-1']")
+    if state == "shown":
+        expect(tab.frame_locator("iframe").locator("#found")).to_have_text(
+            re.compile("database"), timeout=30_000
+        )
+    else:
+        failed = say.XPROF_NOT_STARTED(why=say.ENDED_SILENTLY(code=3))
+        expect(tab.get_by_role("status")).to_have_text(failed, timeout=30_000)
+    view = "[id='jaxtrain-xprof-fit-1'] .jaxtrain"
+    is_fine(lab, view)
+    colours_follow(lab, view)
+    content = tab.locator(".jaxtrain")
+    for width in (360, 1000):
+        content.evaluate("(node, width) => { node.style.width = `${width}px`; }", width)
+        assert content.bounding_box()["width"] == width
+        assert not beyond(content), f"at {width} px"
+    lab.page.emulate_media(forced_colors="active")
+    background, text = colours(lab, view)
+    assert abs(background - text) > 100
 
 
 @pytest.fixture

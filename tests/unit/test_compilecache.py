@@ -9,9 +9,13 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import jax
+import jaxlib
 import pytest
+from made_jobs import make_job
 
 from jupyter_jax_trainer.backends.kubernetes.api.objects import TrainingRuntime
 from jupyter_jax_trainer.backends.kubernetes.api.plan import KubernetesPlan
@@ -19,9 +23,10 @@ from jupyter_jax_trainer.backends.kubernetes.logs import messages
 from jupyter_jax_trainer.backends.kubernetes.submit import compilecache, runtimes
 from jupyter_jax_trainer.backends.local.submission import LocalSubmission
 from jupyter_jax_trainer.errors import UsageError
-from jupyter_jax_trainer.jobdir.describe import compiled_text
+from jupyter_jax_trainer.jobdir.describe import compiled_text, remarks
 from jupyter_jax_trainer.jobdir.state import Compiled, new_rank
 from jupyter_jax_trainer.options.spec import JobSpec, parse_cell_line
+from jupyter_jax_trainer.queries import details
 from jupyter_jax_trainer.worker import compilecache as compilecaches
 from jupyter_jax_trainer.worker import compiling
 from jupyter_jax_trainer.worker.channel import Channel
@@ -198,7 +203,7 @@ class Listener(Channel):
 PROGRAM = """
 import json, sys, warnings
 warnings.simplefilter("error")
-sys.path[:0] = [{root!r}, {here!r}]
+sys.path[:0] = {paths!r}
 import jax, jax.numpy as jnp
 from pathlib import Path
 from test_compilecache import Listener
@@ -222,8 +227,8 @@ print(json.dumps([channel.told, jax.config.jax_compilation_cache_dir]))
 
 def told(folder: Path, phases: str, **environment: str) -> tuple[list[dict[str, Any]], str | None]:
     """Run a program in a process of its own; give what it said, and the folder in jax."""
-    here = str(Path(__file__).parent)
-    program = PROGRAM.format(root=str(ROOT), here=here, phases=phases, folder=str(folder))
+    paths = [str(path) for path in (ROOT, ROOT / "tests", Path(__file__).parent)]
+    program = PROGRAM.format(paths=paths, phases=phases, folder=str(folder))
     given = {"JAX_PLATFORMS": "cpu", "JAXTRAIN_COMPILE_CACHE": str(folder), **environment}
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, env={**os.environ, **given}, capture_output=True, text=True)
@@ -263,6 +268,7 @@ def test_jax_compiles_nothing_twice_whatever_is_wrong_with_the_files(folder):
         (count, 0),
         (0, count),  # in none
     ]
+    assert [one["cache"] for one in said] == [True] * 6 + [False]
     assert said[1]["saved"] > 0
     assert len(list(folder.iterdir())) == 2 * count, "of two versions, side by side"
     assert len(list(folder.with_name("late").iterdir())) == count
@@ -276,6 +282,7 @@ def test_the_folder_that_the_user_has_chosen_is_the_one(folder, tmp_path):
     said, chosen = told(folder, "run(); run()", JAX_COMPILATION_CACHE_DIR=str(own), **always)
     assert chosen == str(own) and list(own.iterdir()) and not folder.exists()
     assert said[1]["hits"] == said[0]["misses"] > 0, "it is counted all the same"
+    assert all(one["cache"] for one in said)
 
 
 @pytest.mark.parametrize(
@@ -284,8 +291,9 @@ def test_the_folder_that_the_user_has_chosen_is_the_one(folder, tmp_path):
 @pytest.mark.slow
 def test_it_can_be_off(setting, folder):
     name, _, value = setting.partition("=")
-    told(folder, "run(); run()", **{name: value})
+    said, _ = told(folder, "run(); run()", **{name: value})
     assert not folder.exists()
+    assert not any(one["hits"] or (one["misses"] and one["cache"]) for one in said)
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS, errno.EIO])
@@ -310,6 +318,7 @@ def test_a_folder_that_is_full_or_read_only_fails_nothing_and_is_told(code, fold
             "misses": 1,
             "saved": 0.0,
             "seconds": 0.0,
+            "cache": False,  # jax has no folder in this process
             "problem": os.strerror(code),
             "functions": [],
         }
@@ -342,6 +351,36 @@ def test_the_functions_that_took_longest_are_told():
     ]
 
 
+DEVICE = SimpleNamespace(device_kind="NVIDIA H100 80GB HBM3")
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "other"),
+    [
+        (DEVICE, "device_kind", "NVIDIA H200"),
+        (jaxlib, "__version__", "9.9.9"),
+        (jax, "__version__", "9.9.9"),
+        (compiling, "cpu_features", lambda: ["of another"]),
+    ],
+    ids=["kind of device", "jaxlib", "jax", "CPU"],
+)
+def test_what_was_compiled_for_or_by_something_else_is_not_loaded(
+    place, name, other, folder, monkeypatch
+):
+    monkeypatch.setattr(jax, "local_devices", lambda: [DEVICE])
+    monkeypatch.setattr(compiling, "_machine", compiling._machine.__wrapped__)  # looks each time
+    meter = compiling.Meter(Listener())
+    jax_cache = compiling._JaxCache(CompileCache(folder), str(folder), None, meter)
+    monkeypatch.setattr(jax_cache, "_other", lambda: None)
+    jax_cache.put("jit_f-1", b"code")
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(place, name, other)
+        assert jax_cache.get("jit_f-1") is None
+        jax_cache.put("jit_f-1", b"other code")
+        assert jax_cache.get("jit_f-1") == b"other code"
+    assert jax_cache.get("jit_f-1") == b"code", "side by side"
+
+
 def test_machines_differ_by_their_cpus(tmp_path):
     file = tmp_path / "cpuinfo"
     text = "vendor_id\t: A\ncpu MHz\t: {mhz}\nflags\t\t: {flags}\n\nflags\t\t: of the next\n"
@@ -369,7 +408,7 @@ def test_pods_share_it_only_where_the_runtime_says_so(home):
         assert found["JAXTRAIN_COMPILE_CACHE"].startswith(f"{place}/.jaxtrain-compiled/")
     assert compilecache.environment(spec, plan(compile_cache=True)) == {}, "no volume"
     off = parse_cell_line("--no-compile-cache")
-    assert compilecache.environment(off, on) == {"JAXTRAIN_COMPILE_CACHE_BYTES": "0"}
+    assert compilecache.environment(off, on) == {"JAXTRAIN_COMPILE_CACHE": "off"}
 
 
 @pytest.mark.parametrize(("value", "on"), [("shared", True), ("true", False), (None, False)])
@@ -387,10 +426,42 @@ def test_what_ranks_say_is_summed_up():
     assert compiled_text(ranks) == ""
     ranks[0]["compiled"] = {"hits": 0, "misses": 2, "saved": 0.0, "seconds": 3.0}
     assert "2 programs in 3.0 s" in compiled_text(ranks)
-    assert compiled_text(ranks, hits_only=True) == ""
+    assert compiled_text(ranks, brief=True) == ""
     ranks[1]["compiled"] = {"hits": 4, "misses": 0, "saved": 75.0, "seconds": 1.0}
     assert Compiled.of(ranks) == Compiled(hits=4, misses=2, saved=75.0, seconds=3.0)
-    assert "4 programs" in (said := compiled_text(ranks, hits_only=True)) and "1 m 15 s" in said
+    assert "4 programs" in (said := compiled_text(ranks, brief=True)) and "1 m 15 s" in said
+
+
+def test_the_card_mentions_a_cold_start_that_took_long():
+    (rank,) = ranks = [new_rank(0)]
+    shown = {"state": "Succeeded", "history": [], "ranks": ranks}
+    rank["compiled"] = {"hits": 0, "misses": 2, "saved": 0.0, "seconds": 9.9}
+    assert remarks(shown) == []
+    rank["compiled"]["seconds"] = 75.0
+    assert remarks(shown) == [compiled_text(ranks)] and "2 programs" in compiled_text(ranks)
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ([None, None], None),
+        ([(0, 0, 0.0, True)], None),
+        ([(0, 3, 0.0, False)], None),  # no cache
+        ([(0, 3, 0.0, True), None], (0, 3, 0.0)),
+        ([(0, 3, 0.0, None)], (0, 3, 0.0)),  # of a worker that does not tell
+        ([(2, 1, 4.5, True), (3, 0, 12.0, True)], (5, 1, 12.0)),
+    ],
+)
+def test_the_page_has_what_the_cache_had_for_all_ranks(said, shown, home):
+    ranks = [dict(new_rank(number)) for number in range(len(said))]
+    for rank, one in zip(ranks, said, strict=True):
+        if one is not None:
+            fields = dict(zip(("hits", "misses", "saved", "cache"), one, strict=True))
+            fields = {name: value for name, value in fields.items() if value is not None}
+            rank["compiled"] = {"seconds": 1.0, **fields}
+    make_job("one", ranks=ranks)
+    found = details.detail(details.find("one"), None)["compile_cache"]
+    assert found == (shown and dict(zip(("hits", "misses", "saved"), shown, strict=True)))
 
 
 def test_what_a_pod_says_is_read():
@@ -398,7 +469,9 @@ def test_what_a_pod_says_is_read():
     found = {"kind": "compiled", **known}
     read = messages.read({**found, "problem": "x" * 999})
     assert isinstance(read, messages.Compiled)
-    assert read.found == known
+    assert read.found == {**known, "cache": True}
+    told_none = messages.read({**found, "problem": None, "cache": False})
+    assert isinstance(told_none, messages.Compiled) and told_none.found["cache"] is False
     assert read.problem == "x" * 200
     for wrong in ({"hits": "many"}, {"problem": 1}, {"saved": None}):
         assert isinstance(messages.read({**found, "problem": None, **wrong}), messages.Odd)

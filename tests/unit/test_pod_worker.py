@@ -78,6 +78,40 @@ def test_files_beside_the_notebook_are_where_the_cell_runs(tmp_path):
     assert not (tmp_path / "own").exists()
 
 
+COMPILES = """
+import os
+import jax, jax.numpy as jnp
+for n in range(int(os.environ["PROGRAMS"])):
+    assert jax.jit(lambda x: jnp.sin(x) * (n + 1))(0.0) == 0.0
+"""
+
+
+def test_what_it_compiles_is_kept_in_its_pod_in_bounds_for_when_it_is_started_again(tmp_path):
+    folder = tmp_path / "scratch-0" / "compiled"
+    folder.mkdir(0o700, parents=True)
+
+    def of_before(name: str, size: int, used: int) -> None:
+        file = folder / (name * 64)
+        file.touch()
+        os.truncate(file, size)  # with holes: it takes no room on the disk
+        os.utime(file, (used, used))
+
+    for used, name in enumerate("abc", 1):
+        of_before(name, 85 << 20, used)
+    path, digest = bundle(tmp_path, COMPILES)
+    found = []
+    for programs, left in ((1, "abc"), (2, "bcd")):
+        again = {"JAXTRAIN_MAX_RESTARTS": "1", "PROGRAMS": str(programs)}
+        done = start(tmp_path, path, digest, **again)
+        assert done.end() == 0, done.text
+        found.append(done.get("compiled"))
+        names = sorted(file.name for file in folder.iterdir() if file.stat().st_size >= 1 << 20)
+        assert names == [name * 64 for name in left]
+        of_before("d", 1 << 20, 4)  # with this one there are more than 256 MiB
+    assert found[0]["hits"] == 0 < found[0]["misses"] == found[1]["hits"]
+    assert found[1]["misses"] > 0 and {one["problem"] for one in found} == {None}
+
+
 # ---- what it says
 
 

@@ -40,6 +40,7 @@ SAME: dict[str, tuple[type, set[str]]] = {
     "Detail": (protocol.Detail, set()),
     "Spending": (protocol.Spending, set()),
     "LateRank": (protocol.LateRank, set()),
+    "CacheUse": (protocol.CacheUse, set()),
     "Point": (records.Metric, {"frame"}),
     "JobEvent": (records.Event, {"frame"}),
     "Course": (protocol.Course, set()),

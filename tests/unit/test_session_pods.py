@@ -173,6 +173,20 @@ def test_a_rank_that_dies_leaves_its_pod_to_the_next_and_files_of_the_start_come
     assert session.runs[0].end() == 128 + signal.SIGTERM
 
 
+def test_what_a_rank_has_compiled_is_there_for_the_next_one_in_its_pod(pods):
+    session = pods()
+    cell = "import jax\nprint(jax.jit(lambda x: x + 1)(1))"
+    found = []
+    for times in (1, 2):
+        session.wait("running", times)
+        session.cell(cell)
+        session.wait("ended", times)
+        found.append(session.runs[0].get("compiled"))
+        session.line.restart(session.target, "again")
+    assert found[0]["hits"] == 0 < found[0]["misses"] == found[1]["hits"]
+    assert found[1]["misses"] == 0
+
+
 def test_a_later_cell_brings_packages(pods):
     session = pods()
     wheel = io.BytesIO()

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import linecache
+import re
 import sys
 import time
 
 import pytest
+from made_jobs import make_job
 
+from jupyter_jax_trainer import api
+from jupyter_jax_trainer.commands import listing
 from jupyter_jax_trainer.jobdir import timing
 from jupyter_jax_trainer.jobdir.describe import pulse, remarks
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.state import compiled_record, new_rank, spent_record
 from jupyter_jax_trainer.jobdir.writer import Recorder
+from jupyter_jax_trainer.queries import details
 from jupyter_jax_trainer.states import State
 from jupyter_jax_trainer.worker import timing as measured
 from jupyter_jax_trainer.worker.records import KINDS
@@ -68,6 +73,38 @@ def test_it_is_said_once_and_on_the_card(tmp_path):
     assert words in remarks(record.state) and "rank 1" in words
     record.restart(1, "killed")
     assert "spent" not in record.state["ranks"][0] and "warnings" not in record.state
+
+
+def lines_of(table):
+    return [re.split(r"\s{2,}", line.strip()) for line in table.splitlines()]
+
+
+LATE = [
+    ["RANK", "STEP", "OUTSIDE JAX", "LATE"],
+    ["0", "1.0 s", "100 ms", "50 ms"],
+    ["1", "1.0 s", "300 ms", "250 ms"],
+    ["2", "1.0 s", "50 ms", "0 ms"],
+]
+
+
+def test_show_has_a_table_of_how_late_each_rank_comes(home):
+    ranks = [rank(0, 1.0), rank(1, 3.0), rank(2, 0.5)]
+    make_job("late", ranks=ranks)
+    make_job("alone", ranks=ranks[:1])
+    shown = listing.details(api.job("late"))
+    (table,) = (part for part in shown.split("\n\n") if "OUTSIDE JAX" in part)
+    assert lines_of(table) == LATE
+    assert "OUTSIDE JAX" not in listing.details(api.job("alone"))
+
+
+def test_the_page_has_the_same(home):
+    spent = dict.fromkeys(KINDS, 1.0)
+    make_job("late", ranks=[rank(0, 1.0, spent=spent), rank(1, 3.0), rank(2, 0.5)])
+    found = details.detail(details.find("late"), None)["spending"]
+    assert found["parts"].keys() >= {"steps", "compiling"} and 0 < found["goodput"] < 1
+    assert [list(one) for one in found["late"]] == [["rank", "step", "host", "late"]] * 3
+    values = [pytest.approx(tuple(one.values())) for one in found["late"]]
+    assert values == [(0, 1.0, 0.1, 0.05), (1, 1.0, 0.3, 0.25), (2, 1.0, 0.05, 0.0)]
 
 
 # ---- where the time goes

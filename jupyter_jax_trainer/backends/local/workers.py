@@ -18,7 +18,7 @@ from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.manifest import Manifest
 from jupyter_jax_trainer.log import log_exception
 from jupyter_jax_trainer.worker.channel import FD_VARIABLE
-from jupyter_jax_trainer.worker.compilecache import FOLDER_VARIABLE
+from jupyter_jax_trainer.worker.compilecache import FOLDER_VARIABLE, OFF
 from jupyter_jax_trainer.worker.main import RESULT_VARIABLE
 from jupyter_jax_trainer.worker.reporting import CHECKPOINTS_VARIABLE
 from jupyter_jax_trainer.worker.serialization.archive import DIGEST_VARIABLE
@@ -97,8 +97,8 @@ def environment(
         RESULT_VARIABLE: str(directory.result),
         CHECKPOINTS_VARIABLE: str(directory.checkpoints),
     }
-    if not spec.get("no_compile_cache"):
-        result[FOLDER_VARIABLE] = str(directory.compile_cache)
+    off = spec.get("no_compile_cache")
+    result[FOLDER_VARIABLE] = OFF if off else str(directory.compile_cache)
     if plan["device"] == "cpu":
         result["JAX_PLATFORMS"] = "cpu"
         result["JAX_NUM_CPU_DEVICES"] = str(each)

@@ -92,6 +92,7 @@ export function detail(change: Partial<Detail> = {}): Detail {
     returns: false,
     session: null,
     spending: null,
+    compile_cache: null,
     ...change
   };
 }

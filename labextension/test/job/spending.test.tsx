@@ -50,6 +50,21 @@ describe('where the time of a job goes', () => {
     ]);
   });
 
+  it('says what the compile cache had, had not and saved', () => {
+    const lines = () => texts('[data-section=spending] p').filter(text => text.includes('cache'));
+    show({ spending });
+    all('[data-section=spending] button[aria-expanded=false]').forEach(fold =>
+      doing(() => fold.click())
+    );
+    expect(lines()).toEqual([]);
+    show({ spending, compile_cache: { hits: 3, misses: 1, saved: 12.4 } });
+    expect(lines()).toEqual(['Compile cache: 3 hits, 1 miss, 12 s saved']);
+    show({ spending, compile_cache: { hits: 1, misses: 0, saved: 0.25 } });
+    expect(lines()).toEqual(['Compile cache: 1 hit, 0 misses, 250 ms saved']);
+    show({ spending: null, compile_cache: { hits: 0, misses: 5, saved: 0 } });
+    expect(lines()).toEqual(['Compile cache: 0 hits, 5 misses']);
+  });
+
   it('says that the ranks have said nothing of it', () => {
     show({ spending: null });
     expect(texts('[data-section=spending] p')).toEqual([

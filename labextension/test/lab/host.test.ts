@@ -60,6 +60,23 @@ describe('the notebook of a job', () => {
   });
 });
 
+describe('the trace of a rank', () => {
+  it('is saved by a link to its address, which leaves nothing in the page', () => {
+    const { host } = set(() => null);
+    const links: HTMLAnchorElement[] = [];
+    vi.spyOn(HTMLAnchorElement.prototype, 'click').mockImplementation(function (
+      this: HTMLAnchorElement
+    ) {
+      links.push(this);
+    });
+    host.saveTrace('a b', '1/2', 3);
+    expect(links.map(({ href, download }) => [href, download])).toEqual([
+      ['http://here/user/ann/jaxtrain/api/jobs/a%20b/profiles/1%2F2/trace?rank=3&token=a+b', '']
+    ]);
+    expect(document.querySelector('a')).toBeNull();
+  });
+});
+
 describe('a log as a file', () => {
   it('is asked for with the token where pages have to', () => {
     const { settings } = set(() => null);

@@ -12,7 +12,7 @@ import os
 from jupyter_jax_trainer.backends.kubernetes.api.plan import KubernetesPlan
 from jupyter_jax_trainer.backends.kubernetes.submit import packagecache
 from jupyter_jax_trainer.options.spec import JobSpec
-from jupyter_jax_trainer.worker.compilecache import BYTES_VARIABLE, FOLDER_VARIABLE, bound
+from jupyter_jax_trainer.worker.compilecache import BYTES_VARIABLE, FOLDER_VARIABLE, OFF, bound
 
 _FOLDER = ".jaxtrain-compiled"
 
@@ -25,8 +25,9 @@ def environment(spec: JobSpec, plan: KubernetesPlan) -> dict[str, str]:
     UsageError
         The setting of its size makes no sense.
     """
-    most = bound({**os.environ, **dict(spec.env)})
-    if spec.no_compile_cache or not most:
+    if spec.no_compile_cache:
+        return {FOLDER_VARIABLE: OFF}
+    if not bound({**os.environ, **dict(spec.env)}):
         return {BYTES_VARIABLE: "0"}
     found = {}
     if given := os.environ.get(BYTES_VARIABLE):  # else the runtime may say it

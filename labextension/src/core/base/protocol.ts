@@ -259,6 +259,8 @@ export interface Detail {
   session: SessionDetail | null;
   /** Null where the ranks have said nothing of it. */
   spending: Spending | null;
+  /** Null where the ranks have said nothing of it, or there is none. */
+  compile_cache: CacheUse | null;
 }
 
 /** Where the time of a job goes, in seconds; `goodput` is the share of steps, from 0 to 1. */
@@ -267,6 +269,13 @@ export interface Spending {
   goodput: number;
   late: LateRank[];
   functions: { name: string; count: number; seconds: number }[];
+}
+
+/** How many programs of all ranks the compile cache had, and had not; and the seconds it saved. */
+export interface CacheUse {
+  hits: number;
+  misses: number;
+  saved: number;
 }
 
 /** How late a rank comes to a step, in seconds. */

@@ -1,6 +1,6 @@
 import { duration, sanitize } from '../base/format';
 import type { Host } from '../base/host';
-import type { LateRank, Spending } from '../base/protocol';
+import type { CacheUse, LateRank, Spending } from '../base/protocol';
 import type { Translator } from '../base/translator';
 import { Section } from './section';
 import { sharesOf } from './timeline';
@@ -27,11 +27,12 @@ function span(seconds: number, trans: Translator): string {
 
 interface SpendingProps {
   spending: Spending | null;
+  cache: CacheUse | null;
   host: Host;
 }
 
 /** Where the time of a job goes: a bar of its parts, what took long to compile, and who is late. */
-export function SpendingPart({ spending, host }: SpendingProps) {
+export function SpendingPart({ spending, cache, host }: SpendingProps) {
   const { trans } = host;
   return (
     <Section
@@ -42,15 +43,24 @@ export function SpendingPart({ spending, host }: SpendingProps) {
       open={false}
     >
       {spending ? (
-        <Spent spending={spending} trans={trans} />
+        <Spent spending={spending} cache={cache} trans={trans} />
       ) : (
-        <p class="jaxtrain-quiet">{trans.__('The ranks have not said yet where it goes.')}</p>
+        <>
+          <p class="jaxtrain-quiet">{trans.__('The ranks have not said yet where it goes.')}</p>
+          <Cache cache={cache} trans={trans} />
+        </>
       )}
     </Section>
   );
 }
 
-function Spent({ spending, trans }: { spending: Spending; trans: Translator }) {
+interface SpentProps {
+  spending: Spending;
+  cache: CacheUse | null;
+  trans: Translator;
+}
+
+function Spent({ spending, cache, trans }: SpentProps) {
   const parts = Object.entries(spending.parts);
   return (
     <>
@@ -71,8 +81,25 @@ function Spent({ spending, trans }: { spending: Spending; trans: Translator }) {
             .join(', ')}
         </p>
       )}
+      <Cache cache={cache} trans={trans} />
       {spending.late.length > 0 && <LateTable late={spending.late} trans={trans} />}
     </>
+  );
+}
+
+/** What the compile cache had, had not and saved. */
+function Cache({ cache, trans }: { cache: CacheUse | null; trans: Translator }) {
+  if (cache === null) {
+    return null;
+  }
+  const hits = trans._n('%1 hit', '%1 hits', cache.hits);
+  const misses = trans._n('%1 miss', '%1 misses', cache.misses);
+  return (
+    <p class="jaxtrain-quiet">
+      {cache.hits > 0
+        ? trans.__('Compile cache: %1, %2, %3 saved', hits, misses, span(cache.saved, trans))
+        : trans.__('Compile cache: %1, %2', hits, misses)}
+    </p>
   );
 }
 

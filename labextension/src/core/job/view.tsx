@@ -83,7 +83,7 @@ export function Job({ store, host }: { store: JobStore; host: Host }) {
             <div>
               {ranks}
               <MetricsPart store={store} host={host} />
-              <SpendingPart spending={detail.spending} host={host} />
+              <SpendingPart spending={detail.spending} cache={detail.compile_cache} host={host} />
               <MachinePart store={store} host={host} />
               <ProfilePart detail={detail} host={host} />
             </div>
