@@ -236,9 +236,8 @@ def check(spec: JobSpec, backend: Backend) -> None:
         return
     if not backend.capabilities.sessions:
         raise UsageError(say.NO_SESSIONS(backend=backend.name))
-    for name in ("timeout", "max_restarts"):
-        if getattr(spec, name) is not None:
-            raise UsageError(say.NOT_WITH_SESSION(option=BY_FIELD[name].flag))
+    if spec.timeout is not None:
+        raise UsageError(say.NOT_WITH_SESSION(option=BY_FIELD["timeout"].flag))
     if spec.rank is not None and (rank := max(ranks_in(spec.rank, spec.nodes))) >= spec.nodes:
         raise UsageError(say.NO_SUCH_RANK(rank=rank, last=spec.nodes - 1))
 

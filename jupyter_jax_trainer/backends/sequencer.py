@@ -32,7 +32,7 @@ from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.manifest import packages_in
 from jupyter_jax_trainer.jobdir.state import FailureState
 from jupyter_jax_trainer.jobdir.writer import Recorder
-from jupyter_jax_trainer.messages import Text, jobs
+from jupyter_jax_trainer.messages import Message, Text, jobs
 from jupyter_jax_trainer.messages import session as say
 from jupyter_jax_trainer.states import State
 from jupyter_jax_trainer.text import joined, span
@@ -562,9 +562,9 @@ class Sequencer:
     def leave(self, why: str) -> None:
         """Note that the ranks are gone, and that others may come in their place."""
         if self.ready and not self.stopping:
-            self._parted = Failure(kind="cluster", message=why)
             self.lose(say.RANKS_LEFT(session=self._name, why=why))
         if self.stopping:
+            self._parted = self._parted or Failure(kind="cluster", message=why)
             self.restarted(())
 
     def lose(self, why: str | None = None) -> None:
@@ -576,10 +576,10 @@ class Sequencer:
             What is said to those who sent the cells that wait.
         """
         self.stopping = True
-        lost = sorted(n for n, one in self._known["variables"].items() if _is_data(one))
         restarts = self._known["restarts"] + 1
         self._holdings = Holdings(self._nodes)
-        self._known.update({"variables": {}, "lost": lost, "restarts": restarts, "restored": None})
+        self._known.update({"lost": self._data, "restarts": restarts, "restored": None})
+        self._known["variables"] = {}
         self._known["packages"] = {}
         self._hand_back(why or say.RANKS_RESTARTED(session=self._name))
 
@@ -589,7 +589,7 @@ class Sequencer:
         Parameters
         ----------
         ends
-            How they ended.
+            How they ended; nothing where their pods are gone, too.
 
         Returns
         -------
@@ -603,16 +603,15 @@ class Sequencer:
         self.ready, self.stopping, self._parted = False, False, None
         self.publish()
         if cell is not None:
-            self._fail(cell, failure)
+            self._fail(cell, failure, say.LAST_SAVE if ends else say.COMES_BACK)
         self._ranks.save()
         why = say.RESTARTED(reason=summary(failure))
         self._ranks.record.event("restart", why)
         return self._known["restarts"], why
 
-    def _fail(self, cell: Cell, failure: Failure) -> None:
+    def _fail(self, cell: Cell, failure: Failure, save: Message) -> None:
         """End a cell whose ranks are gone, and name what went with them."""
         named = joined(self._known["lost"], most=_NAMED)
-        told = " ".join([say.LOST(names=named), *self._last_save()]) if named else None
         if cell.interrupted is not None:
             message = say.CANCELLED_AND_LOST if named else say.CANCELLED_WITH_RANKS
             self._end(cell, State.CANCELLED, message(names=named))
@@ -620,16 +619,31 @@ class Sequencer:
         if failure.kind == "cancelled":
             self._end(cell, State.CANCELLED, failure.message)
             return
-        failure.hint = " ".join(filter(None, (failure.hint, told))) or None
+        self._say_lost(failure, named, say.LOST, save)
         self._end(cell, State.FAILED, summary(failure), failure)
 
-    def _last_save(self) -> list[str]:
-        """Say what was saved, after the variables were lost."""
-        saved = self._known.get("saved")
-        if not saved:
-            return []
-        names = joined(saved["names"], most=_NAMED)
-        return [say.LAST_SAVE(names=names, time=_clock(saved["time"]), session=self._session)]
+    def _say_lost(self, failure: Failure, named: str, lost: Message, save: Message) -> None:
+        """Add to a failure which variables are lost, and what was saved.
+
+        Parameters
+        ----------
+        named
+            The variables.
+        lost, save
+            What is said of them, and of those that were saved.
+        """
+        if not named:
+            return
+        told = [failure.hint, lost(names=named)]
+        if saved := self._known.get("saved"):
+            names = joined(saved["names"], most=_NAMED)
+            when = _clock(saved["time"])
+            told.append(save(names=names, time=when, session=self._session))
+        failure.hint = " ".join(filter(None, told))
+
+    @property
+    def _data(self) -> list[str]:
+        return sorted(name for name, one in self._known["variables"].items() if _is_data(one))
 
     def _why_lost(self, ends: Sequence[RankEnd]) -> Failure:
         """Return why the ranks have to be started anew: what a rank did, or that none did."""
@@ -654,6 +668,9 @@ class Sequencer:
             failure = Failure.from_json(found)
         for cell in [*filter(None, [running]), *waiting]:
             if failure is not None and (cell is running or not self.ready):
+                if cell is running:
+                    named = joined(self._data, most=_NAMED)
+                    self._say_lost(failure, named, say.LOST_WITH_SESSION, say.LAST_SAVE_OF_ENDED)
                 self._end(cell, State.FAILED, summary(failure), failure)
             elif failure is not None:  # the session had worked: it has nothing to do with them
                 why = say.RANKS_LEFT(session=self._name, why=summary(failure))

@@ -46,6 +46,14 @@ SAVED_BEFORE_END = Message("saved before its pods end: {names}")
 BEGINS_AS_SAVED = Message("The session goes on with {names} as saved at {time}.")
 DID_NOT_COME_BACK = Message("Lost are {names}.")
 LAST_SAVE = Message("`%jaxtrain restore {session}` brings back {names} as saved at {time}.")
+COMES_BACK = Message(
+    "With checkpoint_dir() on a volume, the next ranks begin with {names} as saved at {time}."
+)
+LOST_WITH_SESSION = Message("The session was lost with its variables: {names}.")
+LAST_SAVE_OF_ENDED = Message(
+    "With checkpoint_dir() on a volume, `%jaxtrain restore {session}` in a new session of that "
+    "name brings back {names} as saved at {time}."
+)
 CANCELLED_WITH_RANKS = Message(
     "cancelled by the user; the ranks did not stop alike and were started anew"
 )

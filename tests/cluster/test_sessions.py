@@ -19,7 +19,7 @@ from policy import skip_or_fail
 
 from cluster import made_runtimes
 from cluster.conftest import STRICT
-from cluster.faults import require_own, stopped
+from cluster.faults import LONG_S, require_own, stopped
 from cluster.jobs import CAUSES, SLIM, followers, stop_followers
 from cluster.kubernetes_cluster import Namespace
 from jupyter_jax_trainer import api, commands, magic
@@ -82,6 +82,16 @@ def _follower_ends(_module_store):
     yield
     connection._clients.clear()
     stop_followers(_module_store)
+
+
+@pytest.fixture(scope="module")
+def shared(cluster, namespace, tmp_path_factory):
+    """Give the tests a folder that is on this machine and a volume of the namespace."""
+    if not made_runtimes.reachable(cluster):
+        skip_or_fail("own cluster", "this machine and the nodes have no folder in common")
+    found = made_runtimes.Shared(namespace, tmp_path_factory.mktemp("volume"))
+    yield found
+    found.remove()
 
 
 @pytest.fixture
@@ -306,6 +316,75 @@ def test_other_pods_are_an_empty_session_and_no_cell_runs_twice(book):
     assert words(after) == ["False", "False"] and known()["variables"] == {}
 
 
+WAITS = "import time\nprint('waits', flush=True)\nwhile True: time.sleep(0.01)"
+WHY = "rank 1 was terminated: its pod was deleted"
+
+
+def lose_a_pod(job, namespace):
+    pod = str(job.ranks[1].pod)
+    namespace("delete", "pod", pod, "--force", "--grace-period=0", "--wait=false")
+
+
+def test_with_restarts_a_session_that_loses_a_pod_goes_on_with_what_was_saved(
+    book, namespace, shared
+):
+    line = "-s returns -n 2"
+    first = (
+        f"--max-restarts 2 --volume {shared.claim}:{shared.path} --env JAXTRAIN_NOTICE_TIMEOUT=3"
+    )
+    book.cell("import jax.numpy as jnp\nw, name = jnp.arange(3.0), 'lost'", first, line)
+    session("returns").save()
+    job = book.cell(WAITS, "--detach", line)
+    behind = book.cell("print(w)", "--detach", line)
+    wait_for_text(job, "waits")
+    returns = session("returns").job
+    lose_a_pod(returns, namespace)
+    eventually(lambda: not job.active and not behind.active)
+    assert (job.state, job.reason) == ("Failed", WHY)
+    assert "the next ranks begin with w as saved at" in job.failure.hint
+    assert (behind.state, behind.started) == ("Cancelled", None) and WHY in behind.reason
+    eventually(lambda: known("returns").get("restored") or not returns.active, LONG_S)
+    assert known("returns")["restored"]["names"] == ["w"] and known("returns")["lost"] == ["name"]
+    after = book.cell("print(int(w.sum()), 'name' in globals())", line=line)
+    assert words(after) == ["3 False"] * 2 and returns.restarts == 1
+    with pytest.raises(UsageError) as refused:
+        book.cell("print(name)", line=line)
+    assert refused.value.id == "cell.lost-in-session"
+    told = " ".join(event["message"] for event in returns.events())
+    assert "goes on with w as saved at" in told and "Lost are name." in told
+    assert text(job, 0).count("waits") == 1  # it did not run again
+    returns.cancel()
+
+
+def test_what_a_lost_session_has_saved_comes_back_in_the_next_one_of_its_name(
+    book, namespace, shared, capsys
+):
+    def command(line):
+        commands.run_command(line.split(), commands.Context(print=print, width=200))
+        return capsys.readouterr().out
+
+    line = "-s saves -n 2"
+    first = f"--volume {shared.claim}:{shared.path} --env JAXTRAIN_NOTICE_TIMEOUT=3"
+    book.cell("import jax.numpy as jnp\nw, name = jnp.arange(3.0), 'lost'", first, line)
+    capsys.readouterr()
+    said = command("save saves")
+    assert "Saved w" in said and "Not saved, as only arrays are: name" in said
+    job = book.cell(WAITS, "--detach", line)
+    wait_for_text(job, "waits")
+    lost = session("saves").job
+    lose_a_pod(lost, namespace)
+    eventually(lambda: not lost.active and not job.active, LONG_S)
+    assert (lost.state, job.state, job.reason) == ("Failed", "Failed", WHY)
+    assert "`%jaxtrain restore saves` in a new session of that name" in job.failure.hint
+    book.cell("import jax", first, line)
+    assert session("saves").job.uid != lost.uid
+    capsys.readouterr()
+    said = command("restore saves")
+    assert "Restored w as of" in said and "Not restored, as only arrays are saved: name" in said
+    assert words(book.cell("print(int(w.sum()))", line=line)) == ["3"] * 2
+    session("saves").end()
+
+
 def test_a_lost_pod_fails_the_session_and_its_cell_and_what_waits_is_handed_back(book, namespace):
     job = book.detached("import time\nprint('waits', flush=True)\nwhile True: time.sleep(0.01)")
     behind = book.detached("print(1)")
@@ -365,33 +444,25 @@ def test_another_store_that_takes_over_runs_cells_and_the_one_before_does_not(
 
 
 @pytest.mark.release
-def test_what_it_begins_with_may_come_through_a_store(
-    book, cluster, namespace, tmp_path, monkeypatch
-):
+def test_what_it_begins_with_may_come_through_a_store(book, shared, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    if not made_runtimes.reachable(cluster):
-        skip_or_fail("own cluster", "this machine and the nodes have no folder in common")
-    shared = made_runtimes.Shared(namespace, tmp_path)
-    try:
-        (shared.path / "store").mkdir()
-        (shared.path / "store").chmod(0o777)
-        data = np.random.default_rng(0).random(1_200_000)  # 9.6 MB: no Secret holds it
-        np.save("numbers.npy", data)
-        line = "-s stored -n 2"
-        first = f"--volume {shared.claim}:{shared.path} --store {shared.path}/store"
-        reads = "import numpy as np\ntotal = float(np.load('numbers.npy').sum())"
-        book.cell(reads, f"-o total --files numbers.npy {first}", line)
-        assert book["total"] == pytest.approx(data.sum())
-        folder = shared.path / "store" / of_session("stored").uid
-        assert "bundle.pyz" in {path.name for path in folder.iterdir()}
-        book.user_ns["data"] = data  # by the channel, as in each later cell
-        book.cell("back = data * 2", "-o back", line)
-        np.testing.assert_array_equal(book["back"], data * 2)
-        of_session("stored").cancel()
-        of_session("stored").delete()
-        assert not folder.exists()
-    finally:
-        shared.remove()
+    (shared.path / "store").mkdir()
+    (shared.path / "store").chmod(0o777)
+    data = np.random.default_rng(0).random(1_200_000)  # 9.6 MB: no Secret holds it
+    np.save("numbers.npy", data)
+    line = "-s stored -n 2"
+    first = f"--volume {shared.claim}:{shared.path} --store {shared.path}/store"
+    reads = "import numpy as np\ntotal = float(np.load('numbers.npy').sum())"
+    book.cell(reads, f"-o total --files numbers.npy {first}", line)
+    assert book["total"] == pytest.approx(data.sum())
+    folder = shared.path / "store" / of_session("stored").uid
+    assert "bundle.pyz" in {path.name for path in folder.iterdir()}
+    book.user_ns["data"] = data  # by the channel, as in each later cell
+    book.cell("back = data * 2", "-o back", line)
+    np.testing.assert_array_equal(book["back"], data * 2)
+    of_session("stored").cancel()
+    of_session("stored").delete()
+    assert not folder.exists()
 
 
 @pytest.mark.release

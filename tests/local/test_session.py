@@ -569,6 +569,27 @@ def test_what_was_saved_comes_back_after_a_restart(book, capsys):
         session("lab").restore()
 
 
+def test_what_an_earlier_session_of_the_name_has_saved_comes_back(book):
+    line = "-s earlier -n 2"
+    book.cell("import jax.numpy as jnp\nw, name = jnp.arange(3.0), 'lost'", line)
+    first = session("earlier").job
+    saved = session("earlier").save()
+    assert (saved["names"], saved["left_out"]) == (["w"], ["name"])
+    os.kill(parent_of(ranks_of(first)[0]), signal.SIGKILL)
+    eventually(lambda: not first.active)
+    book.cell("pass", line)
+    assert session("earlier").job.uid != first.uid
+    assert session("earlier").restore() == saved
+    after = book.cell("print(int(w.sum()), 'name' in globals())", line)
+    assert [line.text for line in after.logs()] == ["3 False"] * 2
+    session("earlier").end()
+    book.cell("pass", "-s earlier -n 1")
+    with pytest.raises(UsageError) as refused:
+        session("earlier").restore()
+    assert refused.value.id == "api.saved-by-others"
+    session("earlier").end()
+
+
 def test_what_a_cell_leaves_behind_harms_no_other(book):
     first = book.cell(
         "import asyncio, os, sys, threading, time\nimport jax\n"

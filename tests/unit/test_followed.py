@@ -197,6 +197,84 @@ def test_no_label_makes_a_job_restart_more_often_than_it_may(directory, scene, l
     assert followed.record.restarts == (3 if label == "999999" else 0)
 
 
+def of_attempt(number: int, **metadata: Any) -> list[objects.Pod]:
+    """Return the pods of a session's two ranks, as its restart with this number made them."""
+    pods = []
+    for rank in (0, 1):
+        made = pod(owned("Job", "j"))
+        labels = {RANK: str(rank), "jobset.sigs.k8s.io/restart-attempt": str(number)}
+        made["metadata"]["labels"] |= labels
+        own = {"name": f"fit-{number}-{rank}", "uid": f"p{number}{rank}"}
+        made["metadata"] |= {**own, **(metadata if rank else {})}
+        pods.append(objects.Pod(made))
+    return pods
+
+
+def cell_of_it(name: str) -> JobDir:
+    cell = make_job(name, "Queued", spec=JobSpec(nodes=2))
+    cell_of = {"session": "fit", "uid": UID, "kernel": "k"}
+    files.write_json(cell.manifest, {**cell.read_manifest(), "cell_of": cell_of, "digest": "d"})
+    cell.bundle.touch()
+    return cell
+
+
+@pytest.fixture
+def kept_session(directory, scene) -> Iterator[tuple[Followed, Store, Any, Any]]:
+    """Follow a session that may start again, with a cell that runs and one behind it."""
+    own = {**directory.read_manifest(), "frame_key": "0" * 64}
+    own["spec"] |= {"session": "fit"}
+    files.write_json(directory.manifest, own)
+    store = with_trainjob()
+    linked(store)
+    for one in of_attempt(0):
+        store.put(ADDED, one)
+    ranks = [new_rank(0), new_rank(1)]
+    files.write_json(directory.state, {**state_of(directory), "ranks": ranks})
+    followed = follow(directory, scene)
+    followed.update(store)
+    session = followed.session
+    assert session is not None
+    session._cells.start()
+    cells = [cell_of_it("fit-cell-1"), cell_of_it("fit-cell-2")]
+    for cell in cells:
+        assert session.accept(cell.path.name, cell.take_lock()) is None
+    yield followed, store, *cells
+    followed.streams.close()
+    session.finish()
+
+
+LOST = "rank 1 was terminated: its pod was deleted"
+
+
+def test_a_session_that_has_lost_a_pod_lives_and_hands_its_cells_back(kept_session):
+    followed, store, runs, waits = kept_session
+    assert state_of(runs)["state"] == "Running"
+    store.put(GONE, of_attempt(0, deletionTimestamp="2026-01-01T00:00:00Z")[1])
+    followed.update(store)
+    assert (state_of(runs)["state"], state_of(runs)["reason"]) == ("Failed", LOST)
+    assert state_of(waits)["state"] == "Cancelled" and LOST in state_of(waits)["reason"]
+    assert state_of(followed.directory)["reason"].startswith(f"{LOST}; ")
+    late = cell_of_it("fit-cell-3")
+    assert followed.session.accept("fit-cell-3", late.take_lock()) is None
+    store.put(GONE, of_attempt(0)[0])
+    for one in of_attempt(1):
+        store.put(ADDED, one)
+    eventually(lambda: followed.update(store) or followed.record.restarts == 1)
+    assert state_of(late)["state"] == "Queued" and not followed.session._cells.ready
+
+
+def test_cells_end_with_pods_that_were_replaced_while_nobody_looked(kept_session, monkeypatch):
+    followed, store, runs, waits = kept_session
+    monkeypatch.setattr(type(followed.streams), "idle", True)  # as when nothing was read yet
+    for old, new in zip(of_attempt(0), of_attempt(1), strict=True):
+        followed._attempts.pods.pop(old.uid)
+        store.put(GONE, old)
+        store.take_gone(*followed._known_as)
+        store.put(ADDED, new)
+    eventually(lambda: followed.update(store) or followed.record.restarts == 1)
+    assert (state_of(runs)["state"], state_of(waits)["state"]) == ("Failed", "Cancelled")
+
+
 def test_an_initializer_that_failed_is_named_when_its_pod_is_gone(directory, scene):
     """JobSet deletes the pod at once: its end and its deletion may come in one look."""
     store = with_trainjob(status={"conditions": [FAILED]})

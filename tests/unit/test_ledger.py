@@ -254,7 +254,6 @@ def test_fingerprints_of_equal_contents_are_equal():
     [
         ("--idle 1h", "backends.idle-without-session"),
         ("-s lab --timeout 1h", "backends.not-with-session"),
-        ("-s lab --max-restarts 2", "backends.not-with-session"),
     ],
 )
 def test_what_makes_no_sense_is_refused_before_anything_starts(line, id, home):

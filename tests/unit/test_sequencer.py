@@ -10,9 +10,11 @@ from made_jobs import made_cell, make_job
 
 from jupyter_jax_trainer.backends.sequencer import Sequencer
 from jupyter_jax_trainer.jobdir import files, session
+from jupyter_jax_trainer.jobdir.failure import Failure, summary
 from jupyter_jax_trainer.jobdir.state import new_rank
 from jupyter_jax_trainer.jobdir.writer import Recorder
 from jupyter_jax_trainer.options.spec import JobSpec
+from jupyter_jax_trainer.states import State
 
 VARIABLE = {
     "kind": "array",
@@ -57,6 +59,18 @@ def begun(lab):
     return cell
 
 
+def made(name):
+    return made_cell(make_job(name, "Queued", spec=JobSpec(nodes=2, session="lab")), "lab")
+
+
+def another(cells, name):
+    """Send another cell, and give its directory."""
+    cell = made(name)
+    assert cells.accept(name, cell.take_lock()) is None
+    cells.step()
+    return cell
+
+
 @pytest.fixture
 def lab(home):
     directory = make_job("lab", "Running", spec=JobSpec(nodes=2, session="lab"))
@@ -91,6 +105,40 @@ def test_ranks_that_come_in_the_place_of_others_have_what_those_saved_and_it_is_
     assert "saved before its pods end: w" in told and "Lost are text." in told
     cells.lose()  # ranks started anew in the same pods have nothing
     assert session.known(directory)["restored"] is None
+
+
+def test_a_cell_whose_pods_are_lost_says_why_and_what_comes_back(lab):
+    _, cells = lab
+    begun(lab)
+    for rank in (0, 1):
+        cells.take_end(rank, 1, None, {**bound(["w", "text"], 1), "saved": SAVED}, rank)
+        cells.take_check(rank, 1, True)
+    cell = another(cells, "lab-cell-2")
+    cells.part(None)  # a rank has lost the other before anybody knew of the pod
+    cells.lose()
+    cells.leave("rank 1 was lost with its node a")
+    state = files.read_json(cell.state, {})
+    assert (state["state"], state["reason"]) == ("Failed", "rank 1 was lost with its node a")
+    when = time.strftime("%H:%M", time.localtime(SAVED["time"]))
+    told = state["failure"]["hint"]
+    assert "text and w" in told and f"the next ranks begin with w as saved at {when}" in told
+    assert not cells.ready and cells.accept("lab-cell-3", made("lab-cell-3").take_lock()) is None
+
+
+def test_a_cell_whose_session_is_lost_says_what_restore_brings_back(lab):
+    _, cells = lab
+    begun(lab)
+    for rank in (0, 1):
+        cells.take_end(rank, 1, None, {**bound(["w", "text"], 1), "saved": SAVED}, rank)
+        cells.take_check(rank, 1, True)
+    cell, behind = another(cells, "lab-cell-2"), another(cells, "lab-cell-3")
+    failure = Failure(kind="cluster", message="rank 1 was lost with its node a", hint="Wait.")
+    cells._ranks.record.end(State.FAILED, summary(failure), failure)
+    cells.finish()
+    told = files.read_json(cell.state, {})["failure"]["hint"]
+    assert told.startswith("Wait. The session was lost with its variables: text and w.")
+    assert "`%jaxtrain restore lab` in a new session of that name brings back w" in told
+    assert files.read_json(behind.state, {})["state"] == "Cancelled"
 
 
 def test_ranks_that_can_not_be_heard_are_given_time_to_meet(lab, monkeypatch):

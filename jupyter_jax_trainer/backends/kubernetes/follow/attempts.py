@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from jupyter_jax_trainer.backends.kubernetes.api.objects import Pod
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.diagnosis import Seen
@@ -20,6 +20,8 @@ class Attempts:
         What is told of the pods, and what they print.
     most
         How often all ranks may start again.
+    on_leave
+        Called while pods leave, before the ranks are forgotten.
 
     Attributes
     ----------
@@ -29,12 +31,15 @@ class Attempts:
         Those that a suspension or a restart ends, until all that they printed is read; else None.
     """
 
-    def __init__(self, ranks: Ranks, streams: Streams, most: int) -> None:
+    def __init__(
+        self, ranks: Ranks, streams: Streams, most: int, on_leave: Callable[[], None]
+    ) -> None:
         self.pods: dict[str, Pod] = {}
         self.leaving: set[str] | None = None
         self._ranks = ranks
         self._streams = streams
         self._most = most
+        self._on_leave = on_leave
         self._past: set[str] = set()
 
     def look(self, seen: Seen, present: Mapping[str, Pod], suspended: bool) -> None:
@@ -57,6 +62,8 @@ class Attempts:
             older = {uid for uid, pod in self.pods.items() if attempt_of(pod) < number}
             self.leaving = older - self._past
             self._ranks.note_pods(seen, [self.pods[uid] for uid in self.leaving])
+        if self.leaving is not None:
+            self._on_leave()
         if self._have_left(present):
             self._forget(number if again else None)
             if not suspended:

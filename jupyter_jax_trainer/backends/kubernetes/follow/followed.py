@@ -50,8 +50,6 @@ from jupyter_jax_trainer.jobdir.failure import (
     CANCELLED,
     Failure,
     after_restarts,
-    diagnose,
-    may_run_again,
     summary,
 )
 from jupyter_jax_trainer.jobdir.layout import JobDir
@@ -135,7 +133,8 @@ class Followed:
         self.wanted: set[JobSetRef] = set()  # JobSets whose owners have to be looked up
         self._said: set[str] = set()
         self._trainjob: TrainJob | None = None
-        self._attempts = Attempts(self.ranks, self.streams, self.spec.max_restarts or 0)
+        self._most = self.spec.max_restarts or 0
+        self._attempts = Attempts(self.ranks, self.streams, self._most, self._leave)
         self._seen = _NOTHING
         self._over_at: float | None = None
         self._rid = False  # of its own runtime
@@ -270,9 +269,8 @@ class Followed:
                     )
             present = store.pods(*self._known_as)
             self._attempts.look(self._seen, present, self._suspended)
-            if self.session is not None and self._attempts.leaving is not None:
-                why = judge(self._seen, self.ranks.states()).reason
-                self.session.leave(why or say.PODS_LEAVE())
+            if self._starts_again:  # as soon as a rank is lost, not when other pods are there
+                self._leave()
             if self._attempts.leaving is None:
                 ours = replace(self._seen, pods=self._attempts.present_ones())
                 self.record.initializers(initializers.look(ours))
@@ -311,6 +309,16 @@ class Followed:
                 self.problem(say.LAST_LINES_LATE(seconds=f"{timeouts.DRAIN.seconds:g}"))
             self._end(*over)
             return True
+
+    def _leave(self) -> None:
+        """Tell a session that its ranks are gone, or about to be."""
+        if self.session is None:
+            return
+        if self._suspended:
+            why = judge(self._seen, self.ranks.states()).reason or say.PODS_LEAVE()
+        else:
+            why = self.ranks.why_lost
+        self.session.leave(why)
 
     def _knows_pods(self, store: Store) -> bool:
         """Make sure, once a job is over, that none of its pods is unknown: their logs are wanted.
@@ -389,7 +397,7 @@ class Followed:
             workloads=workloads,
             nodes=self.spec.nodes,
             now=time.time(),
-            max_restarts=self.spec.max_restarts or 0,
+            max_restarts=self._most,
             others=store.others(workloads),
         )
 
@@ -416,8 +424,7 @@ class Followed:
         verdict = judge(self._seen, self.ranks.states())
         again, held = self.record.about_restart(), verdict.state in (State.SUSPENDED, State.QUEUED)
         if self._starts_again and not held:
-            lost = summary(diagnose(self._kept.ends))
-            lost = f"{lost}; {say.ALL_START_AGAIN()}"
+            lost = f"{self.ranks.why_lost}; {say.ALL_START_AGAIN()}"
             verdict = Verdict(state=State.STARTING, reason=lost)
         elif self._attempts.leaving is not None and not held:
             verdict = Verdict(state=State.PENDING, reason=say.OLD_PODS())
@@ -453,17 +460,12 @@ class Followed:
     @property
     def _starts_again(self) -> bool:
         """Whether a rank is lost, and the cluster will start all of them again."""
-        most = self.spec.max_restarts or 0
-        return self.record.restarts < most and self._lost_a_rank
+        return self.ranks.will_start_again(self._most)
 
     @property
     def _lost_a_rank(self) -> bool:
         """Whether a rank of a job that may start again has ended for no fault of the cell."""
-        return bool(
-            self.spec.max_restarts
-            and self._kept.broken
-            and may_run_again(diagnose(self._kept.ends))
-        )
+        return bool(self._most and self.ranks.lost_one)
 
     # -- the end -------------------------------------------------------------------------------
 

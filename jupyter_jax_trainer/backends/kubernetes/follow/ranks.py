@@ -15,7 +15,7 @@ from jupyter_jax_trainer.backends.kubernetes.logs import messages
 from jupyter_jax_trainer.backends.kubernetes.logs.messages import Message
 from jupyter_jax_trainer.backends.kubernetes.logs.textreader import lost
 from jupyter_jax_trainer.backends.kubernetes.submit.images import Contents
-from jupyter_jax_trainer.jobdir.failure import diagnose, summary
+from jupyter_jax_trainer.jobdir.failure import diagnose, may_run_again, summary
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.state import RankState, new_rank
 from jupyter_jax_trainer.jobdir.writer import Recorder
@@ -248,6 +248,20 @@ class Ranks:
                 self.kept.ahead[rank] = ahead
 
     @property
+    def why_lost(self) -> str:
+        """Why they have to start again, as far as that is known."""
+        return summary(diagnose(self.kept.ends)) if self.kept.broken else say.POD_LOST()
+
+    @property
+    def lost_one(self) -> bool:
+        """Whether a rank has ended for no fault of the cell."""
+        return self.kept.broken and may_run_again(diagnose(self.kept.ends))
+
+    def will_start_again(self, most: int) -> bool:
+        """Return whether one is lost and the cluster starts all again, `most` times at most."""
+        return self.record.restarts < most and self.lost_one
+
+    @property
     def begun(self) -> bool:
         """Whether anything is known of them."""
         return bool(self.record.state["ranks"] != self._new_ranks(self.record.restarts))
@@ -263,7 +277,7 @@ class Ranks:
 
         A follower that dies in here has noted no restart yet, and the next one does it once more.
         """
-        reason = summary(diagnose(self.kept.ends)) if self.kept.broken else say.POD_LOST()
+        reason = self.why_lost
         self.kept.begin_anew()
         self._renew(attempt)  # written with the restart, never after it
         while self.record.restarts < attempt:  # more than one while there was no follower

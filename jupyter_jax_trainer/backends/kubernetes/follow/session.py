@@ -80,6 +80,7 @@ class Session:
         self._directory, self._uid = directory, manifest["uid"]
         self._nodes = manifest["spec"]["nodes"]
         self._memory = manifest["spec"].get("memory")
+        self._most = manifest["spec"].get("max_restarts") or 0
         self._client, self._known, self._guard = client, ranks, guard
         self._ownership = ownership
         # One that takes over is so after a check of the ranks: what their logs say may be old.
@@ -236,8 +237,8 @@ class Session:
     @property
     def ends(self) -> bool:
         """Whether the session is about to end."""
-        ends = self._known.kept
-        return self._idle is not None or ends.broken or self._directory.cancel.exists()
+        lost = self._known.kept.broken and not self._known.will_start_again(self._most)
+        return self._idle is not None or lost or self._directory.cancel.exists()
 
     @property
     def hears(self) -> bool:
