@@ -125,7 +125,7 @@ class Cell:
 
     def begin(self, number: int) -> None:
         """Note that its ranks are about to run it."""
-        self.number = number
+        self.number = self.record.state["cell"] = number
         for rank in self.record.state["ranks"]:
             rank["state"] = Phase.RUNNING
         self.silence.hear()

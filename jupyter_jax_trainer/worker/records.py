@@ -65,6 +65,8 @@ class Variable(TypedDict):
         Stands for what a notebook sent last under this name; None if none did.
     deleted
         Buffers of it are gone: they were donated to a call.
+    brought
+        The number of the cell that brought it last from a notebook.
     ranks
         The ranks that have it, where not all do.
     bound_on
@@ -79,6 +81,7 @@ class Variable(TypedDict):
     cell: int
     token: str | None
     deleted: bool
+    brought: NotRequired[int]
     ranks: NotRequired[list[int]]
     bound_on: NotRequired[list[int]]
 

@@ -103,6 +103,7 @@ class Session:
         self._settings: dict[str, Any] = {}
         self._modules: dict[str, str] = {}
         self._tokens: dict[str, str] = {}
+        self._brought: dict[str, int] = {}
         self._bound: dict[str, _Binding] = {}
         self._broken: list[weakref.ref[Any]] = []
         self._saved: Saved | None = None
@@ -326,6 +327,7 @@ class Session:
         load_variables(archive, self._namespace)
         self._reporter.stop_on_nan(manifest.get("stop_on_nan", False))
         self._tokens.update(manifest.get("tokens", {}))
+        self._brought.update(dict.fromkeys(manifest["names"], number))
 
     def _take_modules(self, archive: Archive, number: int) -> None:
         """Find modules that came along, and forget those whose files have changed."""
@@ -452,11 +454,14 @@ class Session:
         return {
             "bound": bound,
             "gone": [name for name in before if name not in values],
-            "variables": {
-                name: _described(values[name], self._bound[name].cell, self._tokens.get(name))
-                for name in shown
-            },
+            "variables": {name: self._described(name, values[name]) for name in shown},
         }
+
+    def _described(self, name: str, value: Any) -> Variable:
+        found = _described(value, self._bound[name].cell, self._tokens.get(name))
+        if name in self._brought:
+            found["brought"] = self._brought[name]
+        return found
 
 
 class _Binding:

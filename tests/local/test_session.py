@@ -446,6 +446,34 @@ def test_cells_behind_one_that_fails_are_handed_back(book, tmp_path):
     assert first.name in second.reason and second.started is None
 
 
+def test_what_the_notebook_assigned_again_is_not_lost_with_a_cell_that_never_ran(book, tmp_path):
+    go = tmp_path / "go"
+    book.kernel("step = 0")
+    book.cell("import time\nfrom pathlib import Path\nstep = step + 1\nw = 2")
+    book.kernel("step = 0\nw = 3")
+    first = detached(book, f"while not Path({str(go)!r}).exists(): time.sleep(0.01)\n1 / 0")
+    unrun = detached(book, "w = 4\nstep = step + 1")
+    go.touch()
+    eventually(lambda: not unrun.active)
+    assert (first.state, unrun.state, unrun.started) == ("Failed", "Cancelled", None)
+    again = book.cell("step = step + 1\nprint(w, step)")
+    assert text(again) == "3 1\n3 1"
+
+
+def test_what_a_cell_did_before_it_failed_counts_and_what_it_did_not_does_not(book):
+    book.kernel("step, w = 0, 1")
+    book.cell("step = step + 1\nw = 2")
+    book.kernel("step, w = 0, 3")
+    book.fails("step = step + 5\n1 / 0\nw = 4")
+    assert text(book.cell("print(step, w)")) == "5 3\n5 3"
+    book.kernel("step = 0")
+    book.fails(
+        "import jax\nstep = step + 7\ndef fail(x):\n    raise ValueError('too late')\n"
+        "later = jax.jit(lambda x: jax.pure_callback(fail, x, x))\nlate = later(jax.numpy.ones(3))"
+    )
+    assert text(book.cell("print(step, w)")) == "7 3\n7 3"
+
+
 def detached(book, source, line="-s lab -n 2"):
     book.cell(source, f"{line} --detach")
     return newest()

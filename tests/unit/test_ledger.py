@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from jupyter_jax_trainer import api
-from jupyter_jax_trainer.capture import capture_call, capture_cell, ledger
+from jupyter_jax_trainer.capture import Capture, capture_call, capture_cell, ledger
 from jupyter_jax_trainer.capture.ledger import Ledger, fingerprint
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.jobdir.session import Variable
@@ -31,13 +31,18 @@ class Kernel:
         linecache.cache[file] = (len(source), None, source.splitlines(True), file)
         exec(compile(source, file, "exec"), self.values)
 
-    def cell(self, source: str) -> dict[str, str]:
-        """Send a cell that succeeds; give what goes with it, and how it is shown."""
+    def send(self, source: str, cell: str | None = None) -> Capture:
+        """Send a cell, which is settled later if it has a name."""
         self.values["In"].append(f"get_ipython().run_cell_magic('jaxtrain', '-s a', {source!r})")
         self.ledger.look(self.session)
         found = capture_cell(source, self.values, ledger=self.ledger)
+        self.ledger.sent(found.selection, found.names, found.binds, cell)
+        return found
+
+    def cell(self, source: str) -> dict[str, str]:
+        """Send a cell that succeeds; give what goes with it, and how it is shown."""
+        found = self.send(source)
         tokens = found.tokens()
-        self.ledger.sent(found.selection, found.names, found.binds)
         for name in (*found.names, *found.binds):
             before = self.session.get(name)
             token = tokens.get(name, before["token"] if before else None)
@@ -143,6 +148,60 @@ def test_what_did_not_arrive_is_sent_again(kernel, first):
     kernel.cell("print(w)")
     kernel.session = before  # the cell was taken back
     assert list(kernel.cell("print(w)")) == ["w"]
+
+
+@pytest.mark.parametrize("number", [0, 7, None])
+def test_a_cell_that_did_nothing_undoes_nothing(kernel, number):
+    """It never began, or failed before anything arrived; or its directory is gone."""
+    kernel.run("step = 0")
+    kernel.cell("step = step + 1\nw = 2")
+    kernel.run("step = 0\nw = 3")
+    kernel.send("w = 4", "one")
+    kernel.send("step = step + 1", "two")
+    assert kernel.ledger.going == ["one", "two"]
+    kernel.ledger.look(kernel.session)
+    for cell in ("one", "two"):
+        kernel.ledger.settle(cell, number, succeeded=False)
+    assert kernel.cell("print(step, w)") == {
+        "step": "int (assigned again)",
+        "w": "int (assigned again)",
+    }
+    assert kernel.cell("print(step, w)") == {}
+
+
+def test_what_a_cell_brought_and_assigned_before_it_failed_counts(kernel):
+    kernel.run("step, w, v = 0, 1, 1")
+    kernel.cell("step = step + 1\nw, v = 2, 2")
+    kernel.run("step, w, v = 0, 3, 3")
+    kernel.send("step = step + 1\nw = 4\nv = 4", "one")
+    kernel.session["step"].update(cell=3, brought=3)
+    kernel.session["w"].update(cell=3)
+    kernel.ledger.look(kernel.session)
+    kernel.ledger.settle("one", 3, succeeded=False)
+    assert list(kernel.cell("print(step, w, v)")) == ["v"]
+
+
+@pytest.mark.parametrize("number", [3, None])
+def test_a_cell_that_succeeded_has_done_all(kernel, number):
+    kernel.run("w = 1")
+    kernel.cell("w = 2")
+    kernel.run("w = 3")
+    kernel.send("w = 2", "one")  # the same object: the ranks see no difference
+    assert kernel.send("print(w)", "two").names == []
+    kernel.ledger.settle("one", number, succeeded=True)
+    kernel.ledger.settle("two", number, succeeded=True)
+    assert kernel.cell("print(w)") == {}
+
+
+def test_what_came_back_counts_more_than_cells_that_have_not_ended(kernel):
+    kernel.run("w = [1]")
+    kernel.send("w = w + [2]", "one")
+    kernel.values["w"] = [1, 2]
+    kernel.ledger.brought_back(["w"], kernel.values)
+    kernel.session["w"] = variable("t")
+    assert kernel.cell("print(w)") == {}
+    kernel.ledger.settle("one", 1, succeeded=True)
+    assert kernel.cell("print(w)") == {}
 
 
 def test_after_a_restart_of_the_kernel_what_is_assigned_again_is_sent(kernel):

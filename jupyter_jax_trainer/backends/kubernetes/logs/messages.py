@@ -107,6 +107,7 @@ _VARIABLE: dict[str, Shape] = {
     "token": _TEXT,
     "deleted": bool,
 }
+_MORE_OF_VARIABLES = {"brought": int}  # what not all have
 _SAVED: dict[str, Shape] = {
     "time": _NUMBER,
     "folder": str,
@@ -561,10 +562,12 @@ def _variables(found: object) -> dict[str, Variable]:
         for name, one in listed.items()
         if isinstance(one, dict) and misfit(one, _VARIABLE) is None
     ]
-    return {
-        name: cast(Variable, {field: one[field] for field in _VARIABLE})
-        for name, one in kept[:_MOST_VARIABLES]
-    }
+    return {name: _variable(one) for name, one in kept[:_MOST_VARIABLES]}
+
+
+def _variable(found: Mapping[str, Any]) -> Variable:
+    more = [name for name, kind in _MORE_OF_VARIABLES.items() if type(found.get(name)) is kind]
+    return cast(Variable, {name: found[name] for name in (*_VARIABLE, *more)})
 
 
 def _contents(found: Mapping[str, Any]) -> Contents:
