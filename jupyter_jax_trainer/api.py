@@ -246,7 +246,7 @@ def take(job: Job, namespace: Namespace) -> list[str]:
     names = take_results(job, namespace)
     cell_of = job.manifest.get("cell_of")
     if cell_of is not None and (known := _ledgers.get(cell_of["uid"])) is not None:
-        known.brought_back(names, namespace)
+        known.brought_back(names, namespace, job.snapshot().get("cell", 0))
     return names
 
 
@@ -499,7 +499,8 @@ def _manifest(
     if isinstance(submission, CellSubmission) and submission.holder is not None:
         holder = submission.holder
         manifest["cell_of"] = {"session": holder.name, "uid": holder.uid, "kernel": _KERNEL}
-        manifest["kept"] = capture.kept
+        manifest["kept"], manifest["held"] = capture.kept, capture.held
+        manifest["remarks"] = [masking.text(one) for one in capture.remarks]
         manifest["binds"] = sorted({*capture.binds, *capture.names})
         manifest["tokens"] = capture.tokens()
     return manifest

@@ -23,6 +23,7 @@ from typing import IO, Any, cast
 from jupyter_jax_trainer.capture.modules import collect, is_own
 from jupyter_jax_trainer.capture.names import assigned_names
 from jupyter_jax_trainer.datatypes import Namespace
+from jupyter_jax_trainer.jobdir.manifest import Held
 from jupyter_jax_trainer.jobdir.session import Variable
 from jupyter_jax_trainer.messages import cell as say
 from jupyter_jax_trainer.worker.serialization.describe import kind_of
@@ -134,6 +135,7 @@ class Ledger:
         self._touched: dict[str, int] = {}  # name → cells there were when it was sent
         self._going: dict[Hashable, _Going] = {}
         self._variables: Mapping[str, Variable] = {}
+        self._equal: dict[str, int] = {}  # name → the session's cell that brought it back
         self._seen = self._restarts = 0
 
     @property
@@ -225,6 +227,39 @@ class Ledger:
         """Return which of the names that a cell reads stay as the session has them."""
         return [n for n in names if n in self.has and n not in sent and n not in self._modules]
 
+    def size_of(self, names: Iterable[str]) -> Held | None:
+        """Return how large the arrays in variables of the session are; None where it has none."""
+        found = [self._variables[name] for name in names if name in self._variables]
+        sizes = [one["size"] for one in found if one["size"] is not None]
+        devices = max((one.get("devices", 0) for one in found), default=0)
+        return {"size": sum(sizes), "devices": devices} if sizes else None
+
+    def differing(
+        self, names: Iterable[str], entries: Mapping[str, _Entry], values: Namespace
+    ) -> list[str]:
+        """Return which variables that the session has are others, it may be, in the notebook.
+
+        Parameters
+        ----------
+        names
+            Variables that stay as the session has them.
+        entries
+            What the notebook has now.
+        values
+            Its variables.
+        """
+        return [n for n in names if n in entries and self._differs(n, entries[n], values[n])]
+
+    def _differs(self, name: str, now: _Entry, value: Any) -> bool:
+        variable = self._variables.get(name)
+        if variable is None or self._equal.get(name, 0) >= variable["cell"]:
+            return False
+        if any(name in going.touched for going in self._going.values()):
+            return False  # nobody knows yet
+        if _is_code(value) and getattr(value, "__module__", None) != "__main__":
+            return False  # both import it
+        return variable.get("own", False) or variable["token"] not in (None, now.content)
+
     def sent(
         self,
         selection: Selection,
@@ -278,8 +313,18 @@ class Ledger:
             if arrived or (variable is not None and variable["cell"] >= first):
                 self._touched[name] = touched
 
-    def brought_back(self, names: Iterable[str], values: Namespace) -> None:
-        """Take note that the notebook has variables as the session has them."""
+    def brought_back(self, names: Iterable[str], values: Namespace, number: int = 0) -> None:
+        """Take note that the notebook has variables as a cell of the session has left them.
+
+        Parameters
+        ----------
+        names
+            The variables.
+        values
+            The notebook's variables.
+        number
+            The number of the cell.
+        """
         for name in names:
             entry = self._entry(name, values)
             entry.token = None
@@ -288,6 +333,7 @@ class Ledger:
                 going.touched.pop(name, None)
             self._entries[name] = entry
             self._touched[name] = self._seen
+            self._equal[name] = number
 
     # -- one variable ------------------------------------------------------------------------
 

@@ -103,7 +103,7 @@ class Session:
         self._settings: dict[str, Any] = {}
         self._modules: dict[str, str] = {}
         self._tokens: dict[str, str] = {}
-        self._brought: dict[str, int] = {}
+        self._brought: dict[str, _Binding] = {}
         self._bound: dict[str, _Binding] = {}
         self._broken: list[weakref.ref[Any]] = []
         self._saved: Saved | None = None
@@ -327,7 +327,8 @@ class Session:
         load_variables(archive, self._namespace)
         self._reporter.stop_on_nan(manifest.get("stop_on_nan", False))
         self._tokens.update(manifest.get("tokens", {}))
-        self._brought.update(dict.fromkeys(manifest["names"], number))
+        for name in manifest["names"]:
+            self._brought[name] = _Binding(self._namespace[name], number)
 
     def _take_modules(self, archive: Archive, number: int) -> None:
         """Find modules that came along, and forget those whose files have changed."""
@@ -459,8 +460,9 @@ class Session:
 
     def _described(self, name: str, value: Any) -> Variable:
         found = _described(value, self._bound[name].cell, self._tokens.get(name))
-        if name in self._brought:
-            found["brought"] = self._brought[name]
+        if (brought := self._brought.get(name)) is not None:
+            found["brought"] = brought.cell
+        found["own"] = brought is None or not brought.is_still(value)
         return found
 
 
@@ -513,6 +515,9 @@ def _described(value: Any, number: int, token: str | None) -> Variable:
             found["size"] = sum(int(array.nbytes) for array in arrays)
             found["device_size"] = sum(map(_on_a_device, arrays))
             found["deleted"] = any(_is_deleted(array) for array in arrays)
+            sharded = [array.sharding for array in arrays if hasattr(array, "sharding")]
+            if sharded:
+                found["devices"] = max(len(one.device_set) for one in sharded)
         if arrays and arrays[0] is value and hasattr(value, "sharding"):
             spec = getattr(value.sharding, "spec", None)
             found["sharding"] = type(value.sharding).__name__ if spec is None else str(spec)

@@ -117,7 +117,7 @@ def test_the_next_cell_runs_at_once_on_the_same_ranks_with_what_was_there(book):
     assert variables["gone"]["deleted"] and not variables["tree"]["deleted"]
     assert (variables["tree"]["size"], variables["tree"]["device_size"]) == (24, 24)
     assert second.spec.nodes == 2 and second.state == "Succeeded"
-    assert "sent nothing new; kept twice and weights (session)" in card.text(
+    assert "sent nothing new; kept twice and weights (session, 12 B)" in card.text(
         Facts.of(second), second.snapshot()
     )
     assert of_session().state == "Running" and of_session().is_session
@@ -472,6 +472,81 @@ def test_what_a_cell_did_before_it_failed_counts_and_what_it_did_not_does_not(bo
         "later = jax.jit(lambda x: jax.pure_callback(fail, x, x))\nlate = later(jax.numpy.ones(3))"
     )
     assert text(book.cell("print(step, w)")) == "7 3\n7 3"
+
+
+DONATES = (
+    "import time, jax, jax.numpy as jnp\nfrom functools import partial\nx, y = jnp.ones(3), 1\n"
+    "@partial(jax.jit, donate_argnums=0)\ndef step(x):\n    return x + 1"
+)
+
+
+def test_what_a_failed_cell_has_donated_is_named_there_and_where_it_is_read(book, capsys):
+    book.cell(DONATES)
+    failed = book.fails("step(x)\n1 / 0\nx = y")
+    assert known()["variables"]["x"]["deleted"]
+    assert "The buffers of x are gone" in failed.failure.hint
+    assert "The buffers of x are gone" in card.text(Facts.of(failed), failed.snapshot())
+    capsys.readouterr()
+    reads = book.fails("print(y)\nx + 1")
+    assert "The buffers of x in the session are gone" in capsys.readouterr().err
+    shown = card.text(Facts.of(reads), reads.snapshot())
+    assert "The buffers of x in the session are gone" in shown
+    assert "The cell reads x, whose buffers an earlier cell gave" in reads.failure.hint
+    assert "ended before" not in reads.failure.hint
+    other = book.fails("1 / 0")
+    assert other.failure.hint is None and "buffers" not in card.text(
+        Facts.of(other), other.snapshot()
+    )
+    again = book.cell("x = jnp.ones(3)\nx = step(x)")
+    assert "buffers" not in card.text(Facts.of(again), again.snapshot())
+
+
+def test_what_an_interrupted_cell_has_donated_is_named(book):
+    book.cell(DONATES)
+    job = detached(book, "step(x)\nprint('waits', flush=True)\nwhile True: time.sleep(0.01)")
+    wait_for_text(job, "waits")
+    job.cancel()
+    eventually(lambda: not job.active)
+    assert job.state == "Cancelled" and job.reason == "cancelled by the user"
+    assert "The buffers of x are gone" in card.text(Facts.of(job), job.snapshot())
+    in_call = book.fails("import jax\nx = jnp.ones(3)\nstep(x)\nstep(x)")
+    assert "The buffers of x are gone" in in_call.failure.hint
+
+
+def test_the_card_says_how_large_is_what_stays(book):
+    line = "-s wide -n 1 -d cpu --devices-per-node 4"
+    book.cell(
+        "import jax, jax.numpy as jnp, numpy as np\n"
+        "from jax.sharding import Mesh, NamedSharding, PartitionSpec as P\n"
+        "spread = NamedSharding(Mesh(jax.devices(), 'i'), P('i'))\n"
+        "model = {'w': jax.device_put(jnp.ones((4, 250)), spread)}\nrate, host = 0.1, np.ones(2)",
+        line,
+    )
+    job = book.cell("model, rate;", line)
+    assert "kept model and rate (session, 4 kB on 4 devices)" in card.text(
+        Facts.of(job), job.snapshot()
+    )
+    job = book.cell("print(rate, host)", line)
+    assert "kept rate and host (session, 16 B)" in card.text(Facts.of(job), job.snapshot())
+    job = book.cell("print(rate)", line)
+    assert "kept rate (session)" in card.text(Facts.of(job), job.snapshot())
+    of_session("wide").cancel()
+
+
+def test_a_name_in_both_places_that_may_differ_is_said(book):
+    def differs(job):
+        return "step may differ in the notebook" in card.text(Facts.of(job), job.snapshot())
+
+    book.kernel("step, w = 0, 'a'")
+    assert not differs(book.cell("step = step + 1\nprint(w)"))
+    assert differs(book.cell("print(step, w)"))
+    book.cell("pass", "-s lab -n 2 -o step")
+    same = book.cell("print(step, w)")
+    assert not differs(same) and text(same) == "1 a\n1 a"
+    book.cell("step = step + 1")
+    assert differs(book.cell("print(step, w)"))
+    book.kernel("step = 7")
+    assert not differs(book.cell("print(step, w)"))
 
 
 def detached(book, source, line="-s lab -n 2"):

@@ -255,12 +255,54 @@ def test_arrays_of_jax_are_told_by_identity(kernel):
     assert list(kernel.cell("print(a, d)")) == ["d"]
 
 
+def ids(found):
+    return [note.id for note in found.remarks]
+
+
+def test_a_name_in_both_places_may_differ_where_the_session_has_assigned_it(kernel):
+    kernel.run("w, v = 1, 2\nfrom functools import partial")
+    kernel.cell("print(w, v)")
+    assert ids(kernel.send("print(w, v, partial)")) == []
+    kernel.session["w"].update(cell=3, own=True)
+    kernel.session["partial"] = {**variable(None), "kind": "class", "own": True}
+    found = kernel.send("print(w, v, partial)")
+    assert ids(found) == ["cell.may-differ"] and found.remarks[0].startswith("w may")
+    assert found.notes == []
+    kernel.send("w = 5", "one")
+    assert ids(kernel.send("print(w)")) == []  # nobody knows yet
+    kernel.ledger.settle("one", 0, succeeded=False)
+    kernel.ledger.brought_back(["w"], kernel.values, 3)
+    assert ids(kernel.send("print(w)")) == []
+    kernel.session["w"].update(cell=4)
+    assert ids(kernel.send("print(w)")) == ["cell.may-differ"]
+
+
+def test_what_another_notebook_sent_may_differ(kernel):
+    kernel.values["w"] = 1  # no cell assigns it
+    kernel.session["w"] = {**variable(fingerprint(1, {})), "own": False}
+    assert ids(kernel.send("print(w)")) == []
+    kernel.session["w"]["token"] = fingerprint(2, {})
+    assert ids(kernel.send("print(w)")) == ["cell.may-differ"]
+
+
+def test_how_large_is_what_stays(kernel):
+    kernel.session |= {
+        "w": {**variable(None), "size": 800, "devices": 4},
+        "host": {**variable(None), "size": 16},
+        "rate": variable(None),
+    }
+    assert kernel.send("print(w, host, rate)").held == {"size": 816, "devices": 4}
+    assert kernel.send("print(host)").held == {"size": 16, "devices": 0}
+    assert kernel.send("print(rate)").held is None
+
+
 def test_a_variable_whose_buffers_are_gone_is_named(kernel):
     kernel.cell("w = 1")
     kernel.session["w"]["deleted"] = True
     kernel.ledger.look(kernel.session)
     found = capture_cell("print(w)", kernel.values, ledger=kernel.ledger)
     assert [note.id for note in found.notes] == ["cell.deleted-in-session"]
+    assert found.remarks == found.notes
     assert capture_cell("w = 2", kernel.values, ledger=kernel.ledger).notes == []
 
 

@@ -78,6 +78,20 @@ def test_what_is_said_of_variables(session):
     assert set(session._holdings(11)["variables"]) == {"new"}  # rank 0 tells the others
 
 
+def test_what_came_with_a_cell_is_told_from_what_the_session_has_assigned(session):
+    import jax.numpy as jnp
+
+    session._namespace.update(sent=[1], made=jnp.ones(2))
+    session._brought["sent"] = ranks._Binding(session._namespace["sent"], 3)
+    found = session._holdings(3)["variables"]
+    assert (found["sent"]["brought"], found["sent"]["own"]) == (3, False)
+    assert found["made"]["own"] and "brought" not in found["made"]
+    assert found["made"]["devices"] == 1 and "devices" not in found["sent"]
+    session._namespace["sent"] = [2]
+    found = session._holdings(4)["variables"]["sent"]
+    assert (found["brought"], found["own"], found["cell"]) == (3, True, 4)
+
+
 class Device(NamedTuple):
     process_index: int
     platform: str

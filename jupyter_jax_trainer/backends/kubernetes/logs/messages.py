@@ -107,7 +107,7 @@ _VARIABLE: dict[str, Shape] = {
     "token": _TEXT,
     "deleted": bool,
 }
-_MORE_OF_VARIABLES = {"brought": int}  # what not all have
+_MORE_OF_VARIABLES = {"brought": int, "own": bool, "devices": int}  # what not all have
 _SAVED: dict[str, Shape] = {
     "time": _NUMBER,
     "folder": str,
