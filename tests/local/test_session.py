@@ -234,6 +234,30 @@ def test_what_was_edited_is_sent_and_what_was_not_keeps_its_program(book):
     assert "sent step jitted function (what it uses has changed)" in shown
 
 
+def test_a_class_that_is_defined_again_leaves_its_instances_as_a_notebook_does(book):
+    source = (
+        "class Model:\n    def __init__(self, w):\n        self.w = w\n"
+        "    def apply(self, x):\n        return self.w * x\n"
+        "def make(w):\n    return Model(w)\n"
+    )
+    look = (
+        "print(old.apply(3), own.apply(3), isinstance(old, Model), isinstance(own, Model))\n"
+        "new = make(2)\nprint(new.apply(3), isinstance(new, Model), type(old) is type(own))"
+    )
+    book.kernel(f"{source}old = Model(2)")
+    book.cell("own = make(2)")
+    assert text(book.cell(look), 0) == "6 6 True True\n6 True True"
+    book.kernel(source.replace("self.w * x", "self.w + x"))
+    here = book["old"].apply(3), isinstance(book["old"], book["Model"])
+    assert here == (6, False)
+    again = book.cell(look)
+    assert text(again, 0) == "6 6 False False\n5 True True"
+    assert {sent["name"] for sent in again.sent} == {"Model", "make"}
+    book.kernel("old = Model(2)")
+    assert text(book.cell(look), 0) == "5 6 True False\n5 True False"
+    assert book.cell("print(old.apply(3), new.apply(3))").sent == []
+
+
 def test_modules_of_the_user_stay_and_are_replaced_when_their_files_change(
     book, tmp_path, monkeypatch
 ):
