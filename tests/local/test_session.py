@@ -258,6 +258,23 @@ def test_a_class_that_is_defined_again_leaves_its_instances_as_a_notebook_does(b
     assert book.cell("print(old.apply(3), new.apply(3))").sent == []
 
 
+def test_a_class_that_the_notebook_changes_changes_in_the_session_with_its_instances(book):
+    book.kernel(
+        "import jax\nfrom functools import partial\ndef loss(x):\n    return 2 * x\n"
+        "class Model:\n    scale = 1\n    def apply(self):\n        return self.scale\n"
+        "    @staticmethod\n    @jax.jit\n    def step(x):\n        return loss(x)\n"
+        "model = Model()"
+    )
+    look = "print(model.apply(), Model.scale, float(Model.step(1.0)), isinstance(model, Model))"
+    assert text(book.cell(look), 0) == "1 1 2.0 True"
+    book.cell("Model.scale = 7")
+    assert text(book.cell(look), 0) == "7 7 2.0 True"
+    book.kernel("Model.scale = 5\nModel.apply = lambda self: -self.scale")
+    assert text(book.cell(look), 0) == "-5 5 2.0 True"
+    book.kernel("def loss(x):\n    return 3 * x")
+    assert text(book.cell(look), 0) == "-5 5 3.0 True"
+
+
 def test_modules_of_the_user_stay_and_are_replaced_when_their_files_change(
     book, tmp_path, monkeypatch
 ):
