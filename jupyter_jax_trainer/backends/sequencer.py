@@ -403,6 +403,9 @@ class Sequencer:
             self._holdings.take(rank, said, cell.chosen)
         if said.get("saved"):
             self._known["saved"] = said["saved"]
+        if said.get("parted") and all(said["parted"]):
+            names, others = (joined(one, most=_NAMED) for one in said["parted"])
+            cell.record.warn("sharing", say.NO_LONGER_SHARED(names=names, others=others))
         cell.take_end(rank, error, order)
         if not cell.agreed:
             self.part(None)

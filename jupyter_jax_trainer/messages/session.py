@@ -41,6 +41,9 @@ WAITS_IN_VAIN = Message(
 )
 WAITED_IN_VAIN = Message("no progress for {time}: {where}")
 LOST = Message("The ranks of the session were started anew, without its variables: {names}.")
+NO_LONGER_SHARED = Message(
+    "Sent again, and no longer shared with {others} of the session: {names}."
+)
 DONATED = Message(
     "The buffers of {names} are gone: this cell gave (donated) them to a call, and ended before it "
     "bound what that returned."

@@ -554,6 +554,30 @@ def test_what_an_interrupted_cell_has_donated_is_named(book):
     assert "The buffers of x are gone" in in_call.failure.hint
 
 
+def test_what_is_sent_again_and_no_longer_shared_with_what_stays_is_said(book):
+    def parted(job):
+        (words,) = [*job.snapshot().get("warnings", []), ""][:1]
+        return words and card.text(Facts.of(job), job.snapshot()).count(words) and words
+
+    book.kernel(
+        "import logging\nclass Model:\n    w = 1\nmodel, lr, tags = Model(), 0.1, ['a']\n"
+        "both = {'tags': tags}\nlog, logs = logging.getLogger('x'), [logging.getLogger('x')]"
+    )
+    book.cell("def hold(model):\n    return lambda: model.w\nprint(lr, tags, both, log, logs)")
+    book.cell("optimizer = hold(model)")
+    book.kernel("lr = 0.2\nlogs = [log]")
+    assert not parted(book.cell("print(lr, logs, log)"))
+    book.kernel("model.w = 2")
+    job = book.cell("print(model.w, optimizer())")
+    assert text(job, 0) == "2 1"
+    assert parted(job) == "Sent again, and no longer shared with optimizer of the session: model."
+    book.kernel("tags.append('b')")
+    assert not parted(book.cell("print(tags, both)"))
+    book.kernel("tags.append('c')")
+    assert "with both of the session: tags" in parted(book.cell("print(tags)"))
+    assert not parted(book.cell("print(model, tags)"))
+
+
 def test_the_card_says_how_large_is_what_stays(book):
     line = "-s wide -n 1 -d cpu --devices-per-node 4"
     book.cell(

@@ -138,7 +138,8 @@ def test_cells_small_and_large_run_once_on_all_ranks_with_what_was_there(pods):
     assert isinstance(told, messages.Ended)
     kept, large = told.variables["kept"], told.variables["large"]
     assert (kept["own"], large["own"], large["brought"]) == (True, False, 2)
-    assert "brought" not in kept
+    assert "brought" not in kept and told.parted == [[], []]
+    assert messages.read({**ends[0], "parted": [["a"], 5]}).parted == []
 
 
 def test_what_was_meant_for_a_process_before_is_left_out_by_the_next(pods):

@@ -327,6 +327,8 @@ class Ended(Message):
         Those that this rank describes.
     saved
         What rank 0 has saved of them last.
+    parted
+        Names that came with the cell, and those that have shared objects with what they were.
     """
 
     cell: int
@@ -335,6 +337,7 @@ class Ended(Message):
     gone: list[str]
     variables: dict[str, Variable]
     saved: Saved | None
+    parted: list[list[str]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -512,6 +515,7 @@ def _typed(kind: str, found: Mapping[str, Any], said: dict[str, Any]) -> Message
                 error=told,
                 variables=variables,
                 saved=_saved(found.get("saved")),
+                parted=_parted(found.get("parted")),
                 **names,
                 **said,
             )
@@ -552,6 +556,12 @@ def _typed(kind: str, found: Mapping[str, Any], said: dict[str, Any]) -> Message
 def _saved(found: Any) -> Saved | None:
     right = isinstance(found, dict) and misfit(found, _SAVED) is None
     return cast(Saved, found) if right else None
+
+
+def _parted(found: Any) -> list[list[str]]:
+    """Return two lists of names; none where there is something else."""
+    right = misfit(found, [[str]]) is None and len(found) == 2
+    return cast(list[list[str]], found) if right else []
 
 
 def _variables(found: object) -> dict[str, Variable]:
