@@ -6,13 +6,15 @@ import enum
 import gc
 import types
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
 _MOST, _EACH = 20_000, 5_000  # objects that are looked at, in all and of one variable
 _CONTAINERS = (dict, list, set, bytearray, deque)
-_PACKAGES = ("jax", "jaxlib", "numpy")  # whose objects can't change, save for arrays of numpy
+# Whose objects can't change, save for arrays of numpy.
+_FIXED = ("jax", "jaxlib", "numpy", "flax.linen")
+_NOT_THEMSELVES = (*_FIXED, "equinox")  # but what they hold may
 _WHOLE = (types.ModuleType, type, types.CodeType, types.BuiltinFunctionType, str, bytes, int, float)
 
 
@@ -81,7 +83,8 @@ def _is_mutable(value: Any) -> bool:
     kind = type(value)
     if issubclass(kind, _CONTAINERS) or _is_numpy_array(value):
         return True
-    if issubclass(kind, (*_WHOLE, types.FunctionType, enum.Enum)) or _package(kind) in _PACKAGES:
+    fixed = (*_WHOLE, types.FunctionType, enum.Enum, tuple, frozenset)
+    if issubclass(kind, fixed) or _is_of(kind, _NOT_THEMSELVES):
         return False
     frozen = getattr(getattr(kind, "__dataclass_params__", None), "frozen", False)
     return kind.__dictoffset__ != 0 and not frozen
@@ -90,7 +93,7 @@ def _is_mutable(value: Any) -> bool:
 def _parts(value: Any) -> Iterable[Any]:
     """Return the objects that a value holds: of a function what it closes over, of no module."""
     kind = type(value)
-    if issubclass(kind, _WHOLE) or (_package(kind) in _PACKAGES and not _is_numpy_array(value)):
+    if issubclass(kind, _WHOLE) or (_is_of(kind, _FIXED) and not _is_numpy_array(value)):
         return ()
     parts: Iterable[Any]
     if kind in (list, tuple):
@@ -108,8 +111,11 @@ def _parts(value: Any) -> Iterable[Any]:
 
 
 def _is_numpy_array(value: Any) -> bool:
-    return type(value).__name__ in ("ndarray", "memmap") and _package(type(value)) == "numpy"
+    kind = type(value)
+    return kind.__name__ in ("ndarray", "memmap") and kind.__module__ == "numpy"
 
 
-def _package(kind: type) -> str:
-    return str(kind.__module__).partition(".")[0]
+def _is_of(kind: type, packages: Sequence[str]) -> bool:
+    """Return whether a class, or one that it is made from, is of one of these packages."""
+    modules = [f"{one.__module__}." for one in kind.__mro__]
+    return any(module.startswith(f"{package}.") for module in modules for package in packages)

@@ -157,6 +157,30 @@ def test_what_can_not_be_changed_or_has_no_end_is_no_matter():
     assert time.process_time() - before < 1
 
 
+def test_models_of_libraries_are_shared_where_they_can_be_changed():
+    import equinox as eqx
+    import jax
+    import optax
+    from flax import linen, nnx
+
+    tx, dense = optax.adam(0.1), linen.Dense(3)
+    mlp = eqx.nn.MLP(2, 2, 4, 1, key=jax.random.key(0))
+    model, other = nnx.Linear(2, 2, rngs=nnx.Rngs(0)), nnx.Linear(2, 2, rngs=nnx.Rngs(0))
+    values = {
+        "tx": tx,
+        "mlp": mlp,
+        "dense": dense,
+        "model": model,
+        "optimizer": nnx.ModelAndOptimizer(model, tx, wrt=nnx.Param),
+        "state": (tx, dense.apply, tx.init(eqx.filter(mlp, eqx.is_array)), mlp),
+        "other": other,
+    }
+    for name in values:
+        shared = Shared([name], [one for one in values if one != name], values)
+        parted = {"model": ["optimizer"], "optimizer": ["model"]}.get(name, [])
+        assert shared.parted({**values, name: None}) == ([name] if parted else [], parted)
+
+
 class Device(NamedTuple):
     process_index: int
     platform: str
