@@ -13,9 +13,9 @@ import re
 import sys
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import jupyter_jax_trainer
 from jupyter_jax_trainer import machine, masking, timeouts
@@ -39,6 +39,7 @@ from jupyter_jax_trainer.messages import cell as cell_words
 from jupyter_jax_trainer.messages import local as local_words
 from jupyter_jax_trainer.options.amounts import ranks_in
 from jupyter_jax_trainer.options.spec import JobSpec, spec_from_options
+from jupyter_jax_trainer.states import State
 from jupyter_jax_trainer.text import joined, plain, size
 from jupyter_jax_trainer.trust import policy
 
@@ -199,6 +200,7 @@ def ledger(submission: Submission) -> Ledger | None:
 
     uid = "" if submission.holder is None else submission.holder.uid
     found = _ledgers.get(uid) or Ledger()
+    ended = _ended(found)  # before the look: what a cell has left is written before its end
     record, pending = submission.known(), submission.pending()
     found.look(
         record["variables"] if record is not None else {},
@@ -206,8 +208,28 @@ def ledger(submission: Submission) -> Ledger | None:
         {name: token for one in pending for name, token in one.get("tokens", {}).items()},
         submission.ranks,
     )
+    for cell, number, succeeded in ended:
+        found.settle(cell, number, succeeded=succeeded)
     if record is not None:
         found.note_restarts(record["restarts"], record["lost"])
+    return found
+
+
+def _ended(ledger: Ledger) -> list[tuple[Hashable, int | None, bool]]:
+    """Return which cells of a ledger have ended, as `Ledger.settle` has it."""
+    found: list[tuple[Hashable, int | None, bool]] = []
+    for cell in ledger.going:
+        directory, uid = cast(tuple[JobDir, str], cell)
+        number, succeeded = None, False
+        with contextlib.suppress(JobDirError):  # damaged or deleted: the variables tell
+            if directory.read_manifest()["uid"] == uid:
+                state = directory.read_state()
+                if state is None or not state["state"].ended:
+                    continue
+                began = any(one["state"] == State.RUNNING for one in state["history"])
+                number = state.get("cell") if began else 0
+                succeeded = state["state"] == State.SUCCEEDED
+        found.append((cell, number, succeeded))
     return found
 
 
@@ -224,7 +246,7 @@ def take(job: Job, namespace: Namespace) -> list[str]:
     names = take_results(job, namespace)
     cell_of = job.manifest.get("cell_of")
     if cell_of is not None and (known := _ledgers.get(cell_of["uid"])) is not None:
-        known.brought_back(names, namespace)
+        known.brought_back(names, namespace, job.snapshot().get("cell", 0))
     return names
 
 
@@ -379,7 +401,8 @@ def submit(
         submission.start(directory, lock, manifest)
         if capture.ledger is not None:
             _ledgers[manifest["cell_of"]["uid"]] = capture.ledger
-            capture.ledger.sent(capture.selection, capture.names, capture.binds)
+            cell_key = directory, manifest["uid"]
+            capture.ledger.sent(capture.selection, capture.names, capture.binds, cell_key)
     except OSError as error:
         directory.remove()
         raise BackendError(
@@ -476,7 +499,8 @@ def _manifest(
     if isinstance(submission, CellSubmission) and submission.holder is not None:
         holder = submission.holder
         manifest["cell_of"] = {"session": holder.name, "uid": holder.uid, "kernel": _KERNEL}
-        manifest["kept"] = capture.kept
+        manifest["kept"], manifest["held"] = capture.kept, capture.held
+        manifest["remarks"] = [masking.text(one) for one in capture.remarks]
         manifest["binds"] = sorted({*capture.binds, *capture.names})
         manifest["tokens"] = capture.tokens()
     return manifest

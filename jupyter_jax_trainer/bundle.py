@@ -46,6 +46,7 @@ _FOR_OFFERS = "jupyter_jax_trainer/worker/pod/offers.py"
 _FOR_SESSIONS = (
     "jupyter_jax_trainer/worker/saving.py",
     "jupyter_jax_trainer/worker/session.py",
+    "jupyter_jax_trainer/worker/shared.py",
     "jupyter_jax_trainer/worker/pod/cells.py",
     "jupyter_jax_trainer/worker/pod/notice.py",
 )
@@ -58,6 +59,7 @@ _OF_LATER = (
     "worker/results.py",
     "worker/serialization/[b-z]*.py",  # all but the archive
     "worker/session.py",
+    "worker/shared.py",
 )
 # Bytes that are captured: of so many and the byte code a Secret has room, and of so many nothing
 # goes as the variables of a pod in any case.

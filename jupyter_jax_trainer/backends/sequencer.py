@@ -10,7 +10,7 @@ import contextlib
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypedDict
 
 from jupyter_jax_trainer import timeouts
@@ -405,6 +405,9 @@ class Sequencer:
             self._holdings.take(rank, said, cell.chosen)
         if said.get("saved"):
             self._known["saved"] = said["saved"]
+        if said.get("parted") and all(said["parted"]):
+            names, others = (joined(one, most=_NAMED) for one in said["parted"])
+            cell.record.warn("sharing", say.NO_LONGER_SHARED(names=names, others=others))
         cell.take_end(rank, error, order)
         if not cell.agreed:
             self.part(None)
@@ -521,7 +524,8 @@ class Sequencer:
         self.cell = None
         self._rest()
         # Before the cell's end is seen: whoever sends the next one looks at the variables.
-        self._known["variables"] = self._holdings.variables()
+        before, now = self._known["variables"], self._holdings.variables()
+        self._known["variables"] = now
         if cell.began:
             self._known.setdefault("packages", {}).update(packages_in(cell.manifest))
         self.publish()
@@ -530,6 +534,10 @@ class Sequencer:
             self._ranks.save()
             return
         failure = diagnose([cell.ends[min(cell.chosen or [0])]])  # all failed alike
+        if (donated := _donated(cell, before, now)) is not None:
+            cell.record.warn("donated", donated)
+        told = (failure.hint, _read_donated(cell, before), donated)
+        failure.hint = " ".join(filter(None, told)) or None
         if cell.interrupted is not None:
             self._end(cell, State.CANCELLED, CANCELLED)
         else:
@@ -774,6 +782,23 @@ class Sequencer:
 
 def _clock(when: float) -> str:
     return time.strftime("%H:%M", time.localtime(when))
+
+
+def _donated(
+    cell: Cell, before: Mapping[str, session.Variable], now: Mapping[str, session.Variable]
+) -> Text | None:
+    """Say which variables a cell has lost the buffers of."""
+    gone = {name: one["cell"] for name, one in now.items() if one["deleted"]}
+    old = {name for name, one in before.items() if one["deleted"]}
+    lost = sorted(n for n, number in gone.items() if n not in old or number == cell.number)
+    return say.DONATED(names=joined(lost, most=_NAMED)) if lost else None
+
+
+def _read_donated(cell: Cell, before: Mapping[str, session.Variable]) -> Text | None:
+    """Say which variables a cell reads whose buffers were gone before it."""
+    kept = cell.manifest.get("kept", ())
+    read = [name for name in kept if name in before and before[name]["deleted"]]
+    return say.READ_DONATED(names=joined(read, most=_NAMED)) if read else None
 
 
 def _is_data(variable: session.Variable) -> bool:

@@ -104,8 +104,8 @@ class Cell:
 
     def known_to(self, other: Cell) -> str:
         """Return its name as somebody knows it who waits for it: with its notebook, if another."""
-        by = submitted_of(self.manifest)
-        place = (by or {}).get("notebook") or (by or {}).get("script")
+        origin = submitted_of(self.manifest)
+        place = origin and (origin.get("notebook") or origin.get("script"))
         if self.cell_of["kernel"] == other.cell_of["kernel"] or not place:
             return self.name
         return say.OF_ANOTHER(cell=self.name, place=PurePath(place).name)
@@ -135,7 +135,7 @@ class Cell:
 
     def begin(self, number: int) -> None:
         """Note that its ranks are about to run it."""
-        self.number = number
+        self.number = self.record.state["cell"] = number
         for rank in self.record.state["ranks"]:
             rank["state"] = Phase.RUNNING
         self.silence.hear()

@@ -24,6 +24,7 @@ from jupyter_jax_trainer.capture.values import describe_failure, globals_used
 from jupyter_jax_trainer.datatypes import Namespace
 from jupyter_jax_trainer.errors import CaptureError, UsageError
 from jupyter_jax_trainer.jobdir.layout import RETURNED
+from jupyter_jax_trainer.jobdir.manifest import Held
 from jupyter_jax_trainer.messages import Text, options
 from jupyter_jax_trainer.messages import cell as say
 from jupyter_jax_trainer.text import duration, joined, ranks_text, runs_text
@@ -35,6 +36,7 @@ _PROVIDED = {"get_ipython", "display", "exit", "quit"}
 _IMPORTED = {"report", "checkpoint_dir"}  # what cells import of this package
 _RECORDS = {"In", "Out", "_", "__", "___"}
 _MOST_OUTSIDE = 500
+_NAMED = 6  # variables that a sentence lists
 _FLAG = "xla_force_host_platform_device_count"
 
 OnSize = Callable[[int], None]
@@ -93,8 +95,10 @@ class Capture:
         Packages that go along in case the image lacks them; None where it is known what it has.
     binds
         Names that the cell may assign.
-    kept
-        What a cell of a session reads that the session has.
+    kept, held
+        What a cell of a session reads that the session has, and how large that is.
+    remarks
+        What its card says to the end.
     selection, ledger
         What of the notebook goes with such a cell, and what this kernel knows of the session.
     """
@@ -115,6 +119,8 @@ class Capture:
     label: str = "Cell"
     binds: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
+    held: Held | None = None
+    remarks: list[str] = field(default_factory=list)
     selection: Selection = field(default_factory=Selection)
     ledger: Ledger | None = None
 
@@ -211,13 +217,7 @@ def capture_cell(
     captured.binds, captured.selection = sorted(assigned), selection
     captured.ledger = ledger
     if ledger is not None:
-        captured.kept = ledger.shown_as_kept([*free.lines, *use], selection.sent)
-        for name in ledger.deleted.intersection(captured.kept):
-            captured.notes.append(say.DELETED_IN_SESSION(name=name))
-        for name in (name for name in captured.kept if name in ledger.apart):
-            on = ranks_text(ledger.apart[name])
-            captured.notes.append(say.DIFFERS_IN_SESSION(name=name, ranks=on))
-        _note_comparing(captured)
+        _note_kept(captured, ledger, [*free.lines, *use], namespace)
     captured.label = file or captured.label
     return captured
 
@@ -268,17 +268,27 @@ def capture_call(
     captured = packer.finish(code, tree, None)
     captured.selection, captured.ledger = selection, ledger
     if ledger is not None:
-        read = [name for name in free.lines if name not in call]
-        captured.kept = ledger.shown_as_kept(read, selection.sent)
-        _note_comparing(captured)
+        _note_kept(captured, ledger, [name for name in free.lines if name not in call], namespace)
     return captured
 
 
-def _note_comparing(captured: Capture) -> None:
-    """Say where it took long to see whether variables have changed."""
-    if slow := captured.selection.slow():
-        spent = duration(sum(captured.selection.compared.values()))
-        captured.notes.append(say.COMPARING_TOOK(names=joined(slow, most=4), time=spent))
+def _note_kept(
+    captured: Capture, ledger: Ledger, read: Iterable[str], namespace: Namespace
+) -> None:
+    """Note what a cell reads that its session has, and what there is to say of that."""
+    selection = captured.selection
+    captured.kept = kept = ledger.shown_as_kept(read, selection.sent)
+    captured.held = ledger.size_of(kept)
+    notes = [say.DELETED_IN_SESSION(name=name) for name in kept if name in ledger.deleted]
+    for name in (name for name in kept if name in ledger.apart):
+        notes.append(say.DIFFERS_IN_SESSION(name=name, ranks=ranks_text(ledger.apart[name])))
+    if slow := selection.slow():
+        spent = duration(sum(selection.compared.values()))
+        notes.append(say.COMPARING_TOOK(names=joined(slow, most=4), time=spent))
+    captured.notes += notes
+    captured.remarks += notes
+    if others := ledger.differing(kept, selection.entries, namespace):
+        captured.remarks.append(say.MAY_DIFFER(names=joined(others, most=_NAMED)))
 
 
 def _did_you_mean(name: str, candidates: Iterable[str]) -> Text | None:

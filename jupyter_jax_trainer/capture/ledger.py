@@ -14,7 +14,8 @@ import sys
 import time
 import uuid
 import weakref
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType, ModuleType
 from typing import IO, Any, cast
@@ -22,6 +23,7 @@ from typing import IO, Any, cast
 from jupyter_jax_trainer.capture.modules import collect, is_own
 from jupyter_jax_trainer.capture.names import assigned_names
 from jupyter_jax_trainer.datatypes import Namespace
+from jupyter_jax_trainer.jobdir.manifest import Held
 from jupyter_jax_trainer.jobdir.session import Variable
 from jupyter_jax_trainer.messages import cell as say
 from jupyter_jax_trainer.worker.serialization.describe import kind_of
@@ -81,6 +83,25 @@ class Selection:
         return [name for name in found if self.compared[name] > _LONG / 10]
 
 
+@dataclass
+class _Going:
+    """What a cell changes of the ledger that has not ended yet.
+
+    Attributes
+    ----------
+    entries
+        What was sent with it.
+    touched
+        What was sent or is to be assigned: name → kernel cells that there were then.
+    least
+        Its number in the session is at least this one.
+    """
+
+    entries: dict[str, _Entry]
+    touched: dict[str, int]
+    least: int
+
+
 class Ledger:
     """What this kernel knows of one session.
 
@@ -112,7 +133,15 @@ class Ledger:
         self._entries: dict[str, _Entry] = {}
         self._assigned: dict[str, int] = {}  # name → the last kernel cell that assigns it
         self._touched: dict[str, int] = {}  # name → cells there were when it was sent
+        self._going: dict[Hashable, _Going] = {}
+        self._variables: Mapping[str, Variable] = {}
+        self._equal: dict[str, int] = {}  # name → the session's cell that brought it back
         self._seen = self._restarts = 0
+
+    @property
+    def going(self) -> list[Hashable]:
+        """The cells that were sent and have not been settled, in this order."""
+        return list(self._going)
 
     def look(
         self,
@@ -132,6 +161,7 @@ class Ledger:
         ranks
             The ranks that run the cell; None for all.
         """
+        self._variables = variables
         held = {name: one["ranks"] for name, one in variables.items() if "ranks" in one}
         self.elsewhere = {name: on for name, on in held.items() if not _covers(on, ranks)}
         last = {name: one["bound_on"] for name, one in variables.items() if "bound_on" in one}
@@ -156,8 +186,9 @@ class Ledger:
         if number != self._restarts:
             self._restarts = number
             self.there.clear()
-            for entry in self._entries.values():
-                entry.token = None  # what has the name now did not come from here
+            for entries in self._sent_last.maps:
+                for entry in entries.values():
+                    entry.token = None  # what has the name now did not come from here
 
     def select(self, wanted: Sequence[str], values: Namespace, reach: Reach) -> Selection:
         """Decide which variables go with a cell.
@@ -186,7 +217,7 @@ class Ledger:
         for name in [name for name in wanted if _is_code(values[name])]:
             uses = self._uses(name, values, reach, found)
             found.entries[name].uses = uses
-            before = self._entries.get(name)
+            before = self._sent_last.get(name)
             if name in found.kept and before is not None and before.uses != uses:
                 found.kept.remove(name)
                 found.sent[name] = say.USES_CHANGED()
@@ -196,7 +227,46 @@ class Ledger:
         """Return which of the names that a cell reads stay as the session has them."""
         return [n for n in names if n in self.has and n not in sent and n not in self._modules]
 
-    def sent(self, selection: Selection, names: Iterable[str], binds: Iterable[str]) -> None:
+    def size_of(self, names: Iterable[str]) -> Held | None:
+        """Return how large the arrays in variables of the session are; None where it has none."""
+        found = [self._variables[name] for name in names if name in self._variables]
+        sizes = [one["size"] for one in found if one["size"] is not None]
+        devices = max((one.get("devices", 0) for one in found), default=0)
+        return {"size": sum(sizes), "devices": devices} if sizes else None
+
+    def differing(
+        self, names: Iterable[str], entries: Mapping[str, _Entry], values: Namespace
+    ) -> list[str]:
+        """Return which variables that the session has are others, it may be, in the notebook.
+
+        Parameters
+        ----------
+        names
+            Variables that stay as the session has them.
+        entries
+            What the notebook has now.
+        values
+            Its variables.
+        """
+        return [n for n in names if n in entries and self._differs(n, entries[n], values[n])]
+
+    def _differs(self, name: str, now: _Entry, value: Any) -> bool:
+        variable = self._variables.get(name)
+        if variable is None or self._equal.get(name, 0) >= variable["cell"]:
+            return False
+        if any(name in going.touched for going in self._going.values()):
+            return False  # nobody knows yet
+        if _is_code(value) and getattr(value, "__module__", None) != "__main__":
+            return False  # both import it
+        return variable.get("own", False) or variable["token"] not in (None, now.content)
+
+    def sent(
+        self,
+        selection: Selection,
+        names: Iterable[str],
+        binds: Iterable[str],
+        cell: Hashable = None,
+    ) -> None:
         """Take note that a cell went off.
 
         Parameters
@@ -207,20 +277,70 @@ class Ledger:
             What did.
         binds
             What the cell may assign.
+        cell
+            What it is settled by when it has ended; None for one that is taken as successful.
         """
-        for name in names:
-            self._entries[name] = selection.entries[name]
-        self._touched.update(dict.fromkeys((*names, *binds), self._seen))
+        entries = {name: selection.entries[name] for name in names}
+        touched = dict.fromkeys((*names, *binds), self._seen)
+        last = max((one["cell"] for one in self._variables.values()), default=0)
+        self._going[cell] = _Going(entries, touched, last + 1)
+        if cell is None:
+            self.settle(cell, None, succeeded=True)
 
-    def brought_back(self, names: Iterable[str], values: Namespace) -> None:
-        """Take note that the notebook has variables as the session has them."""
+    def settle(self, cell: Hashable, number: int | None, *, succeeded: bool) -> None:
+        """Take note of how a cell has ended, after a look at what the session has.
+
+        What did not arrive was not sent, and what a failed cell did not come to is not assigned.
+
+        Parameters
+        ----------
+        cell
+            As it was given to `sent`.
+        number
+            Its number in the session; 0 if it has not begun, None if that is not known.
+        succeeded
+            It has run to its end.
+        """
+        found = self._going.pop(cell, None)
+        if found is None or number == 0:
+            return
+        first = found.least if number is None else number
+        for name, touched in found.touched.items():
+            variable = self._variables.get(name)
+            arrived = succeeded or (variable is not None and variable.get("brought", 0) >= first)
+            if arrived and name in found.entries:
+                self._entries[name] = found.entries[name]
+            if arrived or (variable is not None and variable["cell"] >= first):
+                self._touched[name] = touched
+
+    def brought_back(self, names: Iterable[str], values: Namespace, number: int = 0) -> None:
+        """Take note that the notebook has variables as a cell of the session has left them.
+
+        Parameters
+        ----------
+        names
+            The variables.
+        values
+            The notebook's variables.
+        number
+            The number of the cell.
+        """
         for name in names:
             entry = self._entry(name, values)
             entry.token = None
+            for going in self._going.values():
+                going.entries.pop(name, None)
+                going.touched.pop(name, None)
             self._entries[name] = entry
             self._touched[name] = self._seen
+            self._equal[name] = number
 
     # -- one variable ------------------------------------------------------------------------
+
+    @property
+    def _sent_last(self) -> ChainMap[str, _Entry]:
+        """What was sent last of each name; of cells that have not ended, too."""
+        return ChainMap(*(one.entries for one in reversed(self._going.values())), self._entries)
 
     def _entry(self, name: str, values: Namespace) -> _Entry:
         """Describe the value that a variable has now."""
@@ -231,8 +351,10 @@ class Ledger:
         """Return why a variable is sent, empty where the session lacks it; None if it is not."""
         if name not in self.has:
             return ""
-        before, theirs = self._entries.get(name), self.has[name]
-        again = self._assigned.get(name, 0) > self._touched.get(name, 0)
+        before, theirs = self._sent_last.get(name), self.has[name]
+        going = (one.touched for one in reversed(self._going.values()))
+        touched = ChainMap(*going, self._touched).get(name, 0)
+        again = self._assigned.get(name, 0) > touched
         if before is None:
             return say.ASSIGNED_AGAIN() if again else None
         if before.content != now.content:
@@ -256,7 +378,7 @@ class Ledger:
             if one in found.sent:
                 uses[one] = found.entries[one].content
             else:
-                entry = self._entries.get(one)
+                entry = self._sent_last.get(one)
                 uses[one] = entry.content if entry is not None else None
             queue += reach(one)
         return uses

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, TypedDict
 
 from jupyter_jax_trainer.jobdir.layout import RETURNED
-from jupyter_jax_trainer.jobdir.manifest import Plan, SentRecord
+from jupyter_jax_trainer.jobdir.manifest import Held, Plan, SentRecord
 from jupyter_jax_trainer.jobdir.state import (
     Compiled,
     NotFinite,
@@ -194,20 +194,28 @@ def results_text(results: Sequence[ResultInfo] | None) -> str:
     )
 
 
-def sent_text(sent: Iterable[Thing | SentRecord], kept: Sequence[str] = ()) -> str:
-    """Return what went to a job: ``lr float (changed) 3 B; kept model, opt_state (session)``.
+def sent_text(
+    sent: Iterable[Thing | SentRecord], kept: Sequence[str] = (), held: Held | None = None
+) -> str:
+    """Return what went to a job: ``lr float 3 B; kept w (session, 1.2 GB on 4 devices)``.
 
     Parameters
     ----------
     sent
         What was sent.
-    kept
-        What a cell reads that its session has.
+    kept, held
+        What a cell reads that its session has, and how large that is.
     """
     things = things_text(sent)
     if not kept:
         return things
-    return say.SENT_AND_KEPT(things=things or say.NOTHING(), names=joined(kept, most=_MANY))
+    things, names = things or say.NOTHING(), joined(kept, most=_MANY)
+    if held is None:
+        return say.SENT_AND_KEPT(things=things, names=names)
+    large: str = size(held["size"])
+    if held["devices"] > 1:
+        large = say.ON_DEVICES(size=large, devices=held["devices"])
+    return say.SENT_AND_KEPT_LARGE(things=things, names=names, size=large)
 
 
 def things_text(entries: Iterable[Thing | SentRecord]) -> str:

@@ -62,6 +62,13 @@ class CellOf(TypedDict):
     kernel: str
 
 
+class Held(TypedDict):
+    """How large arrays of a session are: their bytes, and the most devices that one is on."""
+
+    size: int
+    devices: int
+
+
 class Manifest(TypedDict):
     """The whole of ``manifest.json``."""
 
@@ -85,6 +92,8 @@ class Manifest(TypedDict):
     frame_key: NotRequired[str]
     cell_of: NotRequired[CellOf]  # of a cell of a session
     kept: NotRequired[list[str]]  # what such a cell reads that its session has
+    held: NotRequired[Held | None]  # how large that is
+    remarks: NotRequired[list[str]]  # what its card says to the end
     binds: NotRequired[list[str]]  # what its session may have when it has run
     tokens: NotRequired[dict[str, str]]  # what stands for the content of what is sent
 

@@ -204,6 +204,7 @@ class JobState(TypedDict):
     failure: FailureState | None
     results: list[ResultInfo] | None
     submitting: NotRequired[bool]  # a TrainJob may lack its Secrets
+    cell: NotRequired[int]  # its number in its session, once it has begun
     initializers: NotRequired[list[InitializerState]]
     restarts: NotRequired[list[Restart]]
     paused_at: NotRequired[int]

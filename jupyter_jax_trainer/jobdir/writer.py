@@ -419,14 +419,14 @@ class Recorder:
         found = straggler(self.state["ranks"])
         if found is not None and found[0] not in self._late:
             self._late.add(found[0])
-            self._warn("straggler", found[1], found[0])
+            self.warn("straggler", found[1], found[0])
 
     def program(self, rank: int, program: Program) -> None:
         """Note what a rank is about to compile, and say if others compile something else."""
         if (words := self._programs.take(rank, program)) is not None:
-            self._warn("programs", words)
+            self.warn("programs", words)
 
-    def _warn(self, kind: str, words: str, rank: int | None = None) -> None:
+    def warn(self, kind: str, words: str, rank: int | None = None) -> None:
         """Say once, and on the card until the ranks start again, what is wrong with the job."""
         known = self.state.get("warnings", [])
         if words not in known and len(known) < _WARNINGS:

@@ -126,6 +126,7 @@ DELETED_IN_SESSION = Message(
     "The buffers of {name} in the session are gone: it was given (donated) to a call that did not "
     "give it back."
 )
+MAY_DIFFER = Message("{names} may differ in the notebook; the session's value counts.")
 DIFFERS_IN_SESSION = Message(
     "{name} differs between ranks: a cell with --rank bound it last on {ranks}."
 )

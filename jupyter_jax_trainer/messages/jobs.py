@@ -13,6 +13,8 @@ DOES_NOT_END = Message(
 )
 CANCEL_ELSEWHERE = Message("Cancel it from the machine that runs it, or kill its processes there.")
 SENT_AND_KEPT = Label("{things}; kept {names} (session)")
+SENT_AND_KEPT_LARGE = Label("{things}; kept {names} (session, {size})")
+ON_DEVICES = Label("{size} on {devices} devices")
 NOTHING = Message("nothing new")
 RENAMED = Message("{wanted} is taken by an ended job; this one is {job}")
 

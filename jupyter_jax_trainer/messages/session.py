@@ -42,6 +42,17 @@ WAITS_IN_VAIN = Message(
 )
 WAITED_IN_VAIN = Message("no progress for {time}: {where}")
 LOST = Message("The ranks of the session were started anew, without its variables: {names}.")
+NO_LONGER_SHARED = Message(
+    "Sent again, and no longer shared with {others} of the session: {names}."
+)
+DONATED = Message(
+    "The buffers of {names} are gone: this cell gave (donated) them to a call, and ended before it "
+    "bound what that returned."
+)
+READ_DONATED = Message(
+    "The cell reads {names}, whose buffers an earlier cell gave (donated) to a call that did not "
+    "give them back. Assign {names} again."
+)
 SAVED_BEFORE_END = Message("saved before its pods end: {names}")
 BEGINS_AS_SAVED = Message("The session goes on with {names} as saved at {time}.")
 DID_NOT_COME_BACK = Message("Lost are {names}.")

@@ -66,9 +66,11 @@ class SummaryReader:
         }
         if row["state"] != DAMAGED:
             manifest = self._job.manifest
-            found["sent"] = sent_text(manifest["sent"], manifest.get("kept", ()))
+            kept, held = manifest.get("kept", ()), manifest.get("held")
+            found["sent"] = sent_text(manifest["sent"], kept, held)
             snapshot = self._job.snapshot()
-            found["pulse"], found["remarks"] = pulse(snapshot), remarks(snapshot)
+            found["pulse"] = pulse(snapshot)
+            found["remarks"] = [*manifest.get("remarks", ()), *remarks(snapshot)]
         if row["state"] in ENDED:  # results come at the end
             found["results"] = results_text(self._job.snapshot()["results"])
             if row["cell_of"] is not None:

@@ -68,6 +68,8 @@ class Facts:
         What is sent, largest first: ``x float32[60000,784] 188 MB, train_step function 1.1 kB``.
     in_session
         It is a cell of a session, of which it is shown to the end what was sent and kept.
+    remarks
+        What is to be said of that.
     notes
         What the user should know about it: an unexpected name, a device that was chosen.
     log
@@ -79,6 +81,7 @@ class Facts:
     shape: str
     sent: str
     in_session: bool = False
+    remarks: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     log: str = ""
 
@@ -95,6 +98,7 @@ class Facts:
                     for sent in capture.sent
                 ),
                 capture.kept,
+                capture.held,
             ),
         )
 
@@ -108,7 +112,8 @@ class Facts:
             name=job.name,
             created=job.created,
             shape=shape(spec, plan),
-            sent=sent_text(manifest["sent"], manifest.get("kept", ())),
+            sent=sent_text(manifest["sent"], manifest.get("kept", ()), manifest.get("held")),
+            remarks=tuple(manifest.get("remarks", ())),
             in_session="cell_of" in manifest,
             notes=tuple(note for note in notes if note),
             log=str(JobDir(job.directory).log(0)),
@@ -176,6 +181,7 @@ def _footer(facts: Facts, snapshot: Snapshot) -> list[str]:
     lines = list(facts.notes if active else facts.notes[:1])
     if facts.sent and (active or facts.in_session):
         lines.append(say.SENT(things=facts.sent))
+    lines += facts.remarks
     if back := results_text(snapshot["results"]):
         lines.append(say.BROUGHT_BACK(things=back))
     lines += filter(None, [pulse(snapshot)])

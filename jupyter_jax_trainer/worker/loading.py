@@ -49,4 +49,6 @@ def load_variables(archive: Archive, namespace: Namespace) -> None:
             sent_name, value = unpickler.load()
         except (ModuleNotFoundError, AttributeError, pickle.UnpicklingError) as error:
             raise RuntimeError(say.CANNOT_LOAD(name=name, error=error)) from error
+        if isinstance(value, type):  # a session may have it from an earlier cell
+            unpickler.renew(value)
         namespace[sent_name] = value

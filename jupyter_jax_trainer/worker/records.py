@@ -65,6 +65,11 @@ class Variable(TypedDict):
         Stands for what a notebook sent last under this name; None if none did.
     deleted
         Buffers of it are gone: they were donated to a call.
+    brought, own
+        The number of the cell that brought it last from a notebook; and whether the session has
+        assigned it since.
+    devices
+        The most devices that an array of it is on.
     ranks
         The ranks that have it, where not all do.
     bound_on
@@ -79,6 +84,9 @@ class Variable(TypedDict):
     cell: int
     token: str | None
     deleted: bool
+    brought: NotRequired[int]
+    own: NotRequired[bool]
+    devices: NotRequired[int]
     ranks: NotRequired[list[int]]
     bound_on: NotRequired[list[int]]
 

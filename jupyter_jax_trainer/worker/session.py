@@ -30,6 +30,7 @@ from jupyter_jax_trainer.worker.reporting import Reporter
 from jupyter_jax_trainer.worker.sampler import Sampler
 from jupyter_jax_trainer.worker.serialization.archive import Archive
 from jupyter_jax_trainer.worker.serialization.describe import kind_of, type_name
+from jupyter_jax_trainer.worker.shared import Shared
 from jupyter_jax_trainer.worker.timing import Timing
 from jupyter_jax_trainer.worker.whereabouts import Lookout
 
@@ -103,6 +104,8 @@ class Session:
         self._settings: dict[str, Any] = {}
         self._modules: dict[str, str] = {}
         self._tokens: dict[str, str] = {}
+        self._brought: dict[str, _Binding] = {}
+        self._parted: tuple[list[str], list[str]] = [], []
         self._bound: dict[str, _Binding] = {}
         self._broken: list[weakref.ref[Any]] = []
         self._saved: Saved | None = None
@@ -256,7 +259,7 @@ class Session:
             if self._nodes == 1:
                 self._notice.note_done(number)
         self._note_save()
-        ended = {"cell": number, "error": error, "saved": self._saved}
+        ended = {"cell": number, "error": error, "saved": self._saved, "parted": self._parted}
         self._channel.send("ended", **ended, **self._holdings(number))
         self._channel.answer("rests")
 
@@ -323,9 +326,24 @@ class Session:
         self._labels.update(manifest["labels"])
         cell.remember_sources({**json.loads(archive.read("sources.json")), file: code})
         self._lookout.look_for(file, self._labels)
-        load_variables(archive, self._namespace)
+        self._load(archive)
         self._reporter.stop_on_nan(manifest.get("stop_on_nan", False))
         self._tokens.update(manifest.get("tokens", {}))
+        for name in manifest["names"]:
+            self._brought[name] = _Binding(self._namespace[name], number)
+
+    def _load(self, archive: Archive) -> None:
+        """Take over the variables, and note which no longer share objects with those that stay."""
+        self._parted = [], []
+        names = archive.manifest["names"]
+        again = [] if self._rank else [name for name in names if name in self._namespace]
+        staying = [name for name in self._variables() if name not in names]
+        shared = None
+        with contextlib.suppress(Exception):  # a thread of the user's may change what is looked at
+            shared = Shared(again, staying, self._namespace)
+        load_variables(archive, self._namespace)
+        with contextlib.suppress(Exception):
+            self._parted = ([], []) if shared is None else shared.parted(self._namespace)
 
     def _take_modules(self, archive: Archive, number: int) -> None:
         """Find modules that came along, and forget those whose files have changed."""
@@ -433,11 +451,7 @@ class Session:
 
         Rank 0 describes all of them, or where the cell left it out, another those that are new.
         """
-        values = {
-            name: value
-            for name, value in list(self._namespace.items())
-            if name not in self._provided and not (name.startswith("__") and name.endswith("__"))
-        }
+        values = self._variables()
         before = self._bound
         self._bound = {
             name: before[name]
@@ -452,11 +466,22 @@ class Session:
         return {
             "bound": bound,
             "gone": [name for name in before if name not in values],
-            "variables": {
-                name: _described(values[name], self._bound[name].cell, self._tokens.get(name))
-                for name in shown
-            },
+            "variables": {name: self._described(name, values[name]) for name in shown},
         }
+
+    def _variables(self) -> Namespace:
+        return {
+            name: value
+            for name, value in list(self._namespace.items())
+            if name not in self._provided and not (name.startswith("__") and name.endswith("__"))
+        }
+
+    def _described(self, name: str, value: Any) -> Variable:
+        found = _described(value, self._bound[name].cell, self._tokens.get(name))
+        if (brought := self._brought.get(name)) is not None:
+            found["brought"] = brought.cell
+        found["own"] = brought is None or not brought.is_still(value)
+        return found
 
 
 class _Binding:
@@ -508,6 +533,9 @@ def _described(value: Any, number: int, token: str | None) -> Variable:
             found["size"] = sum(int(array.nbytes) for array in arrays)
             found["device_size"] = sum(map(_on_a_device, arrays))
             found["deleted"] = any(_is_deleted(array) for array in arrays)
+            sharded = [array.sharding for array in arrays if hasattr(array, "sharding")]
+            if sharded:
+                found["devices"] = max(len(one.device_set) for one in sharded)
         if arrays and arrays[0] is value and hasattr(value, "sharding"):
             spec = getattr(value.sharding, "spec", None)
             found["sharding"] = type(value.sharding).__name__ if spec is None else str(spec)

@@ -117,7 +117,7 @@ def test_the_next_cell_runs_at_once_on_the_same_ranks_with_what_was_there(book):
     assert variables["gone"]["deleted"] and not variables["tree"]["deleted"]
     assert (variables["tree"]["size"], variables["tree"]["device_size"]) == (24, 24)
     assert second.spec.nodes == 2 and second.state == "Succeeded"
-    assert "sent nothing new; kept twice and weights (session)" in card.text(
+    assert "sent nothing new; kept twice and weights (session, 12 B)" in card.text(
         Facts.of(second), second.snapshot()
     )
     assert of_session().state == "Running" and of_session().is_session
@@ -232,6 +232,47 @@ def test_what_was_edited_is_sent_and_what_was_not_keeps_its_program(book):
     assert "traced step" in text(third) and "traced other" not in text(third)
     shown = card.text(Facts.of(third), third.snapshot())
     assert "sent step jitted function (what it uses has changed)" in shown
+
+
+def test_a_class_that_is_defined_again_leaves_its_instances_as_a_notebook_does(book):
+    source = (
+        "class Model:\n    def __init__(self, w):\n        self.w = w\n"
+        "    def apply(self, x):\n        return self.w * x\n"
+        "def make(w):\n    return Model(w)\n"
+    )
+    look = (
+        "print(old.apply(3), own.apply(3), isinstance(old, Model), isinstance(own, Model))\n"
+        "new = make(2)\nprint(new.apply(3), isinstance(new, Model), type(old) is type(own))"
+    )
+    book.kernel(f"{source}old = Model(2)")
+    book.cell("own = make(2)")
+    assert text(book.cell(look), 0) == "6 6 True True\n6 True True"
+    book.kernel(source.replace("self.w * x", "self.w + x"))
+    here = book["old"].apply(3), isinstance(book["old"], book["Model"])
+    assert here == (6, False)
+    again = book.cell(look)
+    assert text(again, 0) == "6 6 False False\n5 True True"
+    assert {sent["name"] for sent in again.sent} == {"Model", "make"}
+    book.kernel("old = Model(2)")
+    assert text(book.cell(look), 0) == "5 6 True False\n5 True False"
+    assert book.cell("print(old.apply(3), new.apply(3))").sent == []
+
+
+def test_a_class_that_the_notebook_changes_changes_in_the_session_with_its_instances(book):
+    book.kernel(
+        "import jax\nfrom functools import partial\ndef loss(x):\n    return 2 * x\n"
+        "class Model:\n    scale = 1\n    def apply(self):\n        return self.scale\n"
+        "    @staticmethod\n    @jax.jit\n    def step(x):\n        return loss(x)\n"
+        "model = Model()"
+    )
+    look = "print(model.apply(), Model.scale, float(Model.step(1.0)), isinstance(model, Model))"
+    assert text(book.cell(look), 0) == "1 1 2.0 True"
+    book.cell("Model.scale = 7")
+    assert text(book.cell(look), 0) == "7 7 2.0 True"
+    book.kernel("Model.scale = 5\nModel.apply = lambda self: -self.scale")
+    assert text(book.cell(look), 0) == "-5 5 2.0 True"
+    book.kernel("def loss(x):\n    return 3 * x")
+    assert text(book.cell(look), 0) == "-5 5 3.0 True"
 
 
 def test_modules_of_the_user_stay_and_are_replaced_when_their_files_change(
@@ -471,6 +512,133 @@ def test_who_waits_sees_whose_cell_runs_and_what_is_taken_back_takes_what_follow
     go.touch()
     eventually(lambda: not other.active)
     assert (runs.state, other.state, text(other)) == ("Succeeded", "Succeeded", "1\n1")
+
+
+def test_what_the_notebook_assigned_again_is_not_lost_with_a_cell_that_never_ran(book, tmp_path):
+    go = tmp_path / "go"
+    book.kernel("step = 0")
+    book.cell("import time\nfrom pathlib import Path\nstep = step + 1\nw = 2")
+    book.kernel("step = 0\nw = 3")
+    first = detached(book, f"while not Path({str(go)!r}).exists(): time.sleep(0.01)\n1 / 0")
+    unrun = detached(book, "w = 4\nstep = step + 1")
+    go.touch()
+    eventually(lambda: not unrun.active)
+    assert (first.state, unrun.state, unrun.started) == ("Failed", "Cancelled", None)
+    again = book.cell("step = step + 1\nprint(w, step)")
+    assert text(again) == "3 1\n3 1"
+
+
+def test_what_a_cell_did_before_it_failed_counts_and_what_it_did_not_does_not(book):
+    book.kernel("step, w = 0, 1")
+    book.cell("step = step + 1\nw = 2")
+    book.kernel("step, w = 0, 3")
+    book.fails("step = step + 5\n1 / 0\nw = 4")
+    assert text(book.cell("print(step, w)")) == "5 3\n5 3"
+    book.kernel("step = 0")
+    book.fails(
+        "import jax\nstep = step + 7\ndef fail(x):\n    raise ValueError('too late')\n"
+        "later = jax.jit(lambda x: jax.pure_callback(fail, x, x))\nlate = later(jax.numpy.ones(3))"
+    )
+    assert text(book.cell("print(step, w)")) == "7 3\n7 3"
+
+
+DONATES = (
+    "import time, jax, jax.numpy as jnp\nfrom functools import partial\nx, y = jnp.ones(3), 1\n"
+    "@partial(jax.jit, donate_argnums=0)\ndef step(x):\n    return x + 1"
+)
+
+
+def test_what_a_failed_cell_has_donated_is_named_there_and_where_it_is_read(book, capsys):
+    book.cell(DONATES)
+    failed = book.fails("step(x)\n1 / 0\nx = y")
+    assert known()["variables"]["x"]["deleted"]
+    assert "The buffers of x are gone" in failed.failure.hint
+    assert "The buffers of x are gone" in card.text(Facts.of(failed), failed.snapshot())
+    capsys.readouterr()
+    reads = book.fails("print(y)\nx + 1")
+    assert "The buffers of x in the session are gone" in capsys.readouterr().err
+    shown = card.text(Facts.of(reads), reads.snapshot())
+    assert "The buffers of x in the session are gone" in shown
+    assert "The cell reads x, whose buffers an earlier cell gave" in reads.failure.hint
+    assert "ended before" not in reads.failure.hint
+    other = book.fails("1 / 0")
+    assert other.failure.hint is None and "buffers" not in card.text(
+        Facts.of(other), other.snapshot()
+    )
+    again = book.cell("x = jnp.ones(3)\nx = step(x)")
+    assert "buffers" not in card.text(Facts.of(again), again.snapshot())
+
+
+def test_what_an_interrupted_cell_has_donated_is_named(book):
+    book.cell(DONATES)
+    job = detached(book, "step(x)\nprint('waits', flush=True)\nwhile True: time.sleep(0.01)")
+    wait_for_text(job, "waits")
+    job.cancel()
+    eventually(lambda: not job.active)
+    assert job.state == "Cancelled" and job.reason == "cancelled by the user"
+    assert "The buffers of x are gone" in card.text(Facts.of(job), job.snapshot())
+    in_call = book.fails("import jax\nx = jnp.ones(3)\nstep(x)\nstep(x)")
+    assert "The buffers of x are gone" in in_call.failure.hint
+
+
+def test_what_is_sent_again_and_no_longer_shared_with_what_stays_is_said(book):
+    def parted(job):
+        (words,) = [*job.snapshot().get("warnings", []), ""][:1]
+        return words and card.text(Facts.of(job), job.snapshot()).count(words) and words
+
+    book.kernel(
+        "import logging\nclass Model:\n    w = 1\nmodel, lr, tags = Model(), 0.1, ['a']\n"
+        "both = {'tags': tags}\nlog, logs = logging.getLogger('x'), [logging.getLogger('x')]"
+    )
+    book.cell("def hold(model):\n    return lambda: model.w\nprint(lr, tags, both, log, logs)")
+    book.cell("optimizer = hold(model)")
+    book.kernel("lr = 0.2\nlogs = [log]")
+    assert not parted(book.cell("print(lr, logs, log)"))
+    book.kernel("model.w = 2")
+    job = book.cell("print(model.w, optimizer())")
+    assert text(job, 0) == "2 1"
+    assert parted(job) == "Sent again, and no longer shared with optimizer of the session: model."
+    book.kernel("tags.append('b')")
+    assert not parted(book.cell("print(tags, both)"))
+    book.kernel("tags.append('c')")
+    assert "with both of the session: tags" in parted(book.cell("print(tags)"))
+    assert not parted(book.cell("print(model, tags)"))
+
+
+def test_the_card_says_how_large_is_what_stays(book):
+    line = "-s wide -n 1 -d cpu --devices-per-node 4"
+    book.cell(
+        "import jax, jax.numpy as jnp, numpy as np\n"
+        "from jax.sharding import Mesh, NamedSharding, PartitionSpec as P\n"
+        "spread = NamedSharding(Mesh(jax.devices(), 'i'), P('i'))\n"
+        "model = {'w': jax.device_put(jnp.ones((4, 250)), spread)}\nrate, host = 0.1, np.ones(2)",
+        line,
+    )
+    job = book.cell("model, rate;", line)
+    assert "kept model and rate (session, 4 kB on 4 devices)" in card.text(
+        Facts.of(job), job.snapshot()
+    )
+    job = book.cell("print(rate, host)", line)
+    assert "kept rate and host (session, 16 B)" in card.text(Facts.of(job), job.snapshot())
+    job = book.cell("print(rate)", line)
+    assert "kept rate (session)" in card.text(Facts.of(job), job.snapshot())
+    of_session("wide").cancel()
+
+
+def test_a_name_in_both_places_that_may_differ_is_said(book):
+    def differs(job):
+        return "step may differ in the notebook" in card.text(Facts.of(job), job.snapshot())
+
+    book.kernel("step, w = 0, 'a'")
+    assert not differs(book.cell("step = step + 1\nprint(w)"))
+    assert differs(book.cell("print(step, w)"))
+    book.cell("pass", "-s lab -n 2 -o step")
+    same = book.cell("print(step, w)")
+    assert not differs(same) and text(same) == "1 a\n1 a"
+    book.cell("step = step + 1")
+    assert differs(book.cell("print(step, w)"))
+    book.kernel("step = 7")
+    assert not differs(book.cell("print(step, w)"))
 
 
 def detached(book, source, line="-s lab -n 2"):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from jupyter_jax_trainer import api
-from jupyter_jax_trainer.capture import capture_call, capture_cell, ledger
+from jupyter_jax_trainer.capture import Capture, capture_call, capture_cell, ledger
 from jupyter_jax_trainer.capture.ledger import Ledger, fingerprint
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.jobdir.session import Variable
@@ -31,13 +31,18 @@ class Kernel:
         linecache.cache[file] = (len(source), None, source.splitlines(True), file)
         exec(compile(source, file, "exec"), self.values)
 
-    def cell(self, source: str) -> dict[str, str]:
-        """Send a cell that succeeds; give what goes with it, and how it is shown."""
+    def send(self, source: str, cell: str | None = None) -> Capture:
+        """Send a cell, which is settled later if it has a name."""
         self.values["In"].append(f"get_ipython().run_cell_magic('jaxtrain', '-s a', {source!r})")
         self.ledger.look(self.session)
         found = capture_cell(source, self.values, ledger=self.ledger)
+        self.ledger.sent(found.selection, found.names, found.binds, cell)
+        return found
+
+    def cell(self, source: str) -> dict[str, str]:
+        """Send a cell that succeeds; give what goes with it, and how it is shown."""
+        found = self.send(source)
         tokens = found.tokens()
-        self.ledger.sent(found.selection, found.names, found.binds)
         for name in (*found.names, *found.binds):
             before = self.session.get(name)
             token = tokens.get(name, before["token"] if before else None)
@@ -145,6 +150,60 @@ def test_what_did_not_arrive_is_sent_again(kernel, first):
     assert list(kernel.cell("print(w)")) == ["w"]
 
 
+@pytest.mark.parametrize("number", [0, 7, None])
+def test_a_cell_that_did_nothing_undoes_nothing(kernel, number):
+    """It never began, or failed before anything arrived; or its directory is gone."""
+    kernel.run("step = 0")
+    kernel.cell("step = step + 1\nw = 2")
+    kernel.run("step = 0\nw = 3")
+    kernel.send("w = 4", "one")
+    kernel.send("step = step + 1", "two")
+    assert kernel.ledger.going == ["one", "two"]
+    kernel.ledger.look(kernel.session)
+    for cell in ("one", "two"):
+        kernel.ledger.settle(cell, number, succeeded=False)
+    assert kernel.cell("print(step, w)") == {
+        "step": "int (assigned again)",
+        "w": "int (assigned again)",
+    }
+    assert kernel.cell("print(step, w)") == {}
+
+
+def test_what_a_cell_brought_and_assigned_before_it_failed_counts(kernel):
+    kernel.run("step, w, v = 0, 1, 1")
+    kernel.cell("step = step + 1\nw, v = 2, 2")
+    kernel.run("step, w, v = 0, 3, 3")
+    kernel.send("step = step + 1\nw = 4\nv = 4", "one")
+    kernel.session["step"].update(cell=3, brought=3)
+    kernel.session["w"].update(cell=3)
+    kernel.ledger.look(kernel.session)
+    kernel.ledger.settle("one", 3, succeeded=False)
+    assert list(kernel.cell("print(step, w, v)")) == ["v"]
+
+
+@pytest.mark.parametrize("number", [3, None])
+def test_a_cell_that_succeeded_has_done_all(kernel, number):
+    kernel.run("w = 1")
+    kernel.cell("w = 2")
+    kernel.run("w = 3")
+    kernel.send("w = 2", "one")  # the same object: the ranks see no difference
+    assert kernel.send("print(w)", "two").names == []
+    kernel.ledger.settle("one", number, succeeded=True)
+    kernel.ledger.settle("two", number, succeeded=True)
+    assert kernel.cell("print(w)") == {}
+
+
+def test_what_came_back_counts_more_than_cells_that_have_not_ended(kernel):
+    kernel.run("w = [1]")
+    kernel.send("w = w + [2]", "one")
+    kernel.values["w"] = [1, 2]
+    kernel.ledger.brought_back(["w"], kernel.values)
+    kernel.session["w"] = variable("t")
+    assert kernel.cell("print(w)") == {}
+    kernel.ledger.settle("one", 1, succeeded=True)
+    assert kernel.cell("print(w)") == {}
+
+
 def test_after_a_restart_of_the_kernel_what_is_assigned_again_is_sent(kernel):
     kernel.run("lr = 1")
     kernel.cell("print(lr)")
@@ -196,12 +255,54 @@ def test_arrays_of_jax_are_told_by_identity(kernel):
     assert list(kernel.cell("print(a, d)")) == ["d"]
 
 
+def ids(found):
+    return [note.id for note in found.remarks]
+
+
+def test_a_name_in_both_places_may_differ_where_the_session_has_assigned_it(kernel):
+    kernel.run("w, v = 1, 2\nfrom functools import partial")
+    kernel.cell("print(w, v)")
+    assert ids(kernel.send("print(w, v, partial)")) == []
+    kernel.session["w"].update(cell=3, own=True)
+    kernel.session["partial"] = {**variable(None), "kind": "class", "own": True}
+    found = kernel.send("print(w, v, partial)")
+    assert ids(found) == ["cell.may-differ"] and found.remarks[0].startswith("w may")
+    assert found.notes == []
+    kernel.send("w = 5", "one")
+    assert ids(kernel.send("print(w)")) == []  # nobody knows yet
+    kernel.ledger.settle("one", 0, succeeded=False)
+    kernel.ledger.brought_back(["w"], kernel.values, 3)
+    assert ids(kernel.send("print(w)")) == []
+    kernel.session["w"].update(cell=4)
+    assert ids(kernel.send("print(w)")) == ["cell.may-differ"]
+
+
+def test_what_another_notebook_sent_may_differ(kernel):
+    kernel.values["w"] = 1  # no cell assigns it
+    kernel.session["w"] = {**variable(fingerprint(1, {})), "own": False}
+    assert ids(kernel.send("print(w)")) == []
+    kernel.session["w"]["token"] = fingerprint(2, {})
+    assert ids(kernel.send("print(w)")) == ["cell.may-differ"]
+
+
+def test_how_large_is_what_stays(kernel):
+    kernel.session |= {
+        "w": {**variable(None), "size": 800, "devices": 4},
+        "host": {**variable(None), "size": 16},
+        "rate": variable(None),
+    }
+    assert kernel.send("print(w, host, rate)").held == {"size": 816, "devices": 4}
+    assert kernel.send("print(host)").held == {"size": 16, "devices": 0}
+    assert kernel.send("print(rate)").held is None
+
+
 def test_a_variable_whose_buffers_are_gone_is_named(kernel):
     kernel.cell("w = 1")
     kernel.session["w"]["deleted"] = True
     kernel.ledger.look(kernel.session)
     found = capture_cell("print(w)", kernel.values, ledger=kernel.ledger)
     assert [note.id for note in found.notes] == ["cell.deleted-in-session"]
+    assert found.remarks == found.notes
     assert capture_cell("w = 2", kernel.values, ledger=kernel.ledger).notes == []
 
 

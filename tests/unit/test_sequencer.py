@@ -162,6 +162,45 @@ def test_ranks_that_can_not_be_heard_are_given_time_to_meet(lab, monkeypatch):
     assert files.read_json(cell.state, {})["state"] == "Failed"
 
 
+ERROR = {
+    "type": "ValueError",
+    "message": "no",
+    "traceback": "ValueError: no",
+    "cell_line": 1,
+    "secondary": False,
+    "hint": "Do it.",
+}
+
+
+def test_a_failed_cell_names_what_it_has_donated_and_what_it_reads_that_was_donated(lab):
+    def run(number, error, kept=(), **deleted):
+        cell = made_cell(make_job(f"lab-cell-{number}", "Queued", spec=JobSpec(nodes=2)), "lab")
+        files.write_json(cell.manifest, {**cell.read_manifest(), "kept": [*kept]})
+        cells.accept(cell.path.name, cell.take_lock())
+        cells.step()
+        said = bound([], number)
+        said["variables"] = {
+            n: {**VARIABLE, "cell": 1, "deleted": one} for n, one in deleted.items()
+        }
+        said["bound"] = [*deleted] if number == 1 else []
+        for rank in (0, 1):
+            cells.take_end(rank, number, error, said, rank)
+        for rank in (0, 1):
+            cells.take_check(rank, number, True)
+        state = files.read_json(cell.state, {})
+        return state["failure"] and state["failure"]["hint"], state.get("warnings", [])
+
+    _, cells = lab
+    cells.start()
+    assert run(1, None, x=False, y=False) == (None, [])
+    hint, (warning,) = run(2, ERROR, x=True, y=False)
+    assert hint == f"Do it. {warning}" and "The buffers of x are gone" in warning
+    hint, warnings = run(3, ERROR, ["x", "y"], x=True, y=False)
+    assert hint.startswith("Do it. The cell reads x,") and warnings == []
+    assert run(4, ERROR, ["y"], x=True, y=False) == ("Do it.", [])
+    assert run(5, None, ["x"], x=True, y=True) == (None, [])
+
+
 def test_what_another_store_has_the_ranks_do_is_followed_and_own_cells_are_given_up(lab):
     directory, cells = lab
     cell = begun(lab)

@@ -20,6 +20,7 @@ from relays import Loopback
 
 from jupyter_jax_trainer.backends.kubernetes.follow.errands import Tell
 from jupyter_jax_trainer.backends.kubernetes.follow.line import Line, Target
+from jupyter_jax_trainer.backends.kubernetes.logs import messages
 from jupyter_jax_trainer.bundle import Part, write_bundle
 from jupyter_jax_trainer.capture import Capture, capture_cell
 from jupyter_jax_trainer.capture.files import Files
@@ -133,6 +134,12 @@ def test_cells_small_and_large_run_once_on_all_ranks_with_what_was_there(pods):
         assert printed(run, 1) == ["one"] and printed(run, 2) == [f"two 20 {3 << 20}"]
         assert run.kinds().count("began") == 2
     assert ends[0]["variables"]["kept"]["cell"] == 1 and ends[1]["variables"] == {}
+    told = messages.read(ends[0])
+    assert isinstance(told, messages.Ended)
+    kept, large = told.variables["kept"], told.variables["large"]
+    assert (kept["own"], large["own"], large["brought"]) == (True, False, 2)
+    assert "brought" not in kept and told.parted == [[], []]
+    assert messages.read({**ends[0], "parted": [["a"], 5]}).parted == []
 
 
 def test_what_was_meant_for_a_process_before_is_left_out_by_the_next(pods):

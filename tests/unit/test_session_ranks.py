@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import collections
+import dataclasses
+import time
 import types
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -17,6 +21,7 @@ from jupyter_jax_trainer.worker.display import Displayer
 from jupyter_jax_trainer.worker.profiling import Profiler
 from jupyter_jax_trainer.worker.reporting import Reporter
 from jupyter_jax_trainer.worker.sampler import Sampler
+from jupyter_jax_trainer.worker.shared import Shared
 from jupyter_jax_trainer.worker.timing import Timing
 from jupyter_jax_trainer.worker.whereabouts import Lookout
 
@@ -76,6 +81,104 @@ def test_what_is_said_of_variables(session):
     session._rank, session._chosen = 1, [1]
     session._namespace["new"] = 1
     assert set(session._holdings(11)["variables"]) == {"new"}  # rank 0 tells the others
+
+
+def test_what_came_with_a_cell_is_told_from_what_the_session_has_assigned(session):
+    import jax.numpy as jnp
+
+    session._namespace.update(sent=[1], made=jnp.ones(2))
+    session._brought["sent"] = ranks._Binding(session._namespace["sent"], 3)
+    found = session._holdings(3)["variables"]
+    assert (found["sent"]["brought"], found["sent"]["own"]) == (3, False)
+    assert found["made"]["own"] and "brought" not in found["made"]
+    assert found["made"]["devices"] == 1 and "devices" not in found["sent"]
+    session._namespace["sent"] = [2]
+    found = session._holdings(4)["variables"]["sent"]
+    assert (found["brought"], found["own"], found["cell"]) == (3, True, 4)
+
+
+class Slots:
+    __slots__ = ("held",)
+
+    def __init__(self, held):
+        self.held = held
+
+
+@dataclasses.dataclass(frozen=True)
+class Frozen:
+    held: Any
+
+
+class Model:
+    def __init__(self, held=None):
+        self.held = held
+
+
+def closed_over(value):
+    return lambda: value
+
+
+@pytest.mark.parametrize(
+    "holder",
+    [
+        Model,
+        Slots,
+        Frozen,
+        closed_over,
+        partial(partial, print),
+        lambda one: {"a": [(one, 1)]},
+        lambda one: collections.namedtuple("Pair", "a b")(1, one),
+        lambda one: types.MethodType(print, one),
+    ],
+)
+@pytest.mark.parametrize("make", [Model, list, dict, set, lambda: np.ones(3)])
+def test_what_holds_a_variable_that_is_replaced_is_found(make, holder):
+    one = make()
+    values = {"one": one, "other": holder(one), "none": holder(make())}
+    shared = Shared(["one"], ["other", "none"], values)
+    assert shared.parted(values) == ([], [])
+    assert shared.parted({**values, "one": make()}) == (["one"], ["other"])
+
+
+def test_what_can_not_be_changed_or_has_no_end_is_no_matter():
+    import jax.numpy as jnp
+
+    for one in (1, "text", (1, 2), Frozen(1), print, Model, types, jnp.ones(3), np.dtype("int8")):
+        values = {"one": (one,), "held": [one]}
+        assert Shared(["one"], ["held"], values).parted({"one": None}) == ([], []), one
+    cycle = Model()
+    cycle.held = [cycle]
+    shared = Shared(["new", "cycle"], ["held"], {"cycle": cycle, "held": cycle.held})
+    assert shared.parted({"new": 1, "cycle": 1}) == (["cycle"], ["held"])
+    others = {f"v{n}": [{} for _ in range(10_000)] for n in range(30)}
+    large = {"one": [[] for _ in range(1_000_000)], **others}
+    before = time.process_time()
+    assert Shared(["one"], others, large).parted({"one": 1}) == ([], [])
+    assert time.process_time() - before < 1
+
+
+def test_models_of_libraries_are_shared_where_they_can_be_changed():
+    import equinox as eqx
+    import jax
+    import optax
+    from flax import linen, nnx
+
+    tx, dense = optax.adam(0.1), linen.Dense(3)
+    mlp = eqx.nn.MLP(2, 2, 4, 1, key=jax.random.key(0))
+    model, other = nnx.Linear(2, 2, rngs=nnx.Rngs(0)), nnx.Linear(2, 2, rngs=nnx.Rngs(0))
+    values = {
+        "tx": tx,
+        "mlp": mlp,
+        "dense": dense,
+        "model": model,
+        "optimizer": nnx.ModelAndOptimizer(model, tx, wrt=nnx.Param),
+        "state": (tx, dense.apply, tx.init(eqx.filter(mlp, eqx.is_array)), mlp),
+        "other": other,
+    }
+    for name in values:
+        shared = Shared([name], [one for one in values if one != name], values)
+        parted = {"model": ["optimizer"], "optimizer": ["model"]}.get(name, [])
+        assert shared.parted({**values, name: None}) == ([name] if parted else [], parted)
 
 
 class Device(NamedTuple):

@@ -13,7 +13,7 @@ from made_jobs import held, made_cell, make_job
 
 from jupyter_jax_trainer import widget
 from jupyter_jax_trainer.errors import UsageError
-from jupyter_jax_trainer.jobdir import session
+from jupyter_jax_trainer.jobdir import files, session
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.waiting import Waiting, is_waited_for, let_go
@@ -109,6 +109,16 @@ def test_a_cell_says_when_its_session_ends_if_that_is_soon():
         record.update(idle_since=None, idle_ends=None)
         session.write(lab, record)
         assert reader.read()["idle_ends"] is None
+
+
+def test_a_cell_of_a_session_says_what_there_is_to_say_of_what_it_reads():
+    cell = made_cell(make_job("lab-cell-1", warnings=["later"]), "lab")
+    large = {"size": 1_200_000_000, "devices": 4}
+    more = {"kept": ["model", "lr"], "held": large, "remarks": ["lr may differ"]}
+    files.write_json(cell.manifest, {**cell.read_manifest(), **more})
+    found = SummaryReader(Job(cell)).read()
+    assert found["sent"].endswith("; kept model and lr (session, 1.2 GB on 4 devices)")
+    assert found["remarks"] == ["lr may differ", "later"]
 
 
 def test_the_series_that_says_most_thinned_out():

@@ -314,7 +314,7 @@ class Unpickler(pickle.Unpickler):
     ) -> None:
         super().__init__(file, buffers=buffers)
         self._main_globals = main_globals
-        self._kept: set[type] = set()
+        self._kept: dict[type, Any] = {}  # and what would fill them
         self._own: dict[Any, Any] = {
             (__name__, "_module_globals"): self._module_globals,
             (classes.__name__, "make_class"): self._make_class,
@@ -335,12 +335,19 @@ class Unpickler(pickle.Unpickler):
         # A class that this process has, because it came from here, is left as it is.
         known = classes.existing_class(arguments)
         if known is not None:
-            self._kept.add(known)
+            self._kept[known] = None
             return known
         return classes.make_class(make, arguments)
 
     def _set_class(self, cls: type, state: Any) -> None:
-        if cls not in self._kept:
+        if cls in self._kept:
+            self._kept[cls] = state
+        else:
+            classes.set_class(cls, state)
+
+    def renew(self, cls: type) -> None:
+        """Give a class that this process had what it has now on the other side."""
+        if (state := self._kept.get(cls)) is not None:
             classes.set_class(cls, state)
 
 

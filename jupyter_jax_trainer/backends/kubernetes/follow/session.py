@@ -393,6 +393,7 @@ class Session:
                     "gone": message.gone,
                     "variables": message.variables,
                     "saved": message.saved,
+                    "parted": message.parted,
                 }
                 if cell is None or message.cell != cell.number:
                     self._cells.take_other(rank, bound)

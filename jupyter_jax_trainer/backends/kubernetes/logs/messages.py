@@ -107,6 +107,7 @@ _VARIABLE: dict[str, Shape] = {
     "token": _TEXT,
     "deleted": bool,
 }
+_MORE_OF_VARIABLES = {"brought": int, "own": bool, "devices": int}  # what not all have
 _SAVED: dict[str, Shape] = {
     "time": _NUMBER,
     "folder": str,
@@ -326,6 +327,8 @@ class Ended(Message):
         Those that this rank describes.
     saved
         What rank 0 has saved of them last.
+    parted
+        Names that came with the cell, and those that have shared objects with what they were.
     """
 
     cell: int
@@ -334,6 +337,7 @@ class Ended(Message):
     gone: list[str]
     variables: dict[str, Variable]
     saved: Saved | None
+    parted: list[list[str]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -511,6 +515,7 @@ def _typed(kind: str, found: Mapping[str, Any], said: dict[str, Any]) -> Message
                 error=told,
                 variables=variables,
                 saved=_saved(found.get("saved")),
+                parted=_parted(found.get("parted")),
                 **names,
                 **said,
             )
@@ -553,6 +558,12 @@ def _saved(found: Any) -> Saved | None:
     return cast(Saved, found) if right else None
 
 
+def _parted(found: Any) -> list[list[str]]:
+    """Return two lists of names; none where there is something else."""
+    right = misfit(found, [[str]]) is None and len(found) == 2
+    return cast(list[list[str]], found) if right else []
+
+
 def _variables(found: object) -> dict[str, Variable]:
     """Return what is known of variables; what has another form is left out."""
     listed = found if isinstance(found, dict) else {}
@@ -561,10 +572,12 @@ def _variables(found: object) -> dict[str, Variable]:
         for name, one in listed.items()
         if isinstance(one, dict) and misfit(one, _VARIABLE) is None
     ]
-    return {
-        name: cast(Variable, {field: one[field] for field in _VARIABLE})
-        for name, one in kept[:_MOST_VARIABLES]
-    }
+    return {name: _variable(one) for name, one in kept[:_MOST_VARIABLES]}
+
+
+def _variable(found: Mapping[str, Any]) -> Variable:
+    more = [name for name, kind in _MORE_OF_VARIABLES.items() if type(found.get(name)) is kind]
+    return cast(Variable, {name: found[name] for name in (*_VARIABLE, *more)})
 
 
 def _contents(found: Mapping[str, Any]) -> Contents:
