@@ -19,7 +19,7 @@ from podruns import PodRun, start
 from relays import Loopback
 
 from jupyter_jax_trainer.backends.kubernetes.follow.errands import Tell
-from jupyter_jax_trainer.backends.kubernetes.follow.line import Line, Target
+from jupyter_jax_trainer.backends.kubernetes.follow.line import Line, Target, Unready
 from jupyter_jax_trainer.bundle import Part, write_bundle
 from jupyter_jax_trainer.capture import Capture, capture_cell
 from jupyter_jax_trainer.capture.files import Files
@@ -198,6 +198,32 @@ def test_an_interrupt_is_for_the_cell_that_it_names(pods):
     session.tell(kind="interrupt", cell=1, order=19)
     (ended,) = session.wait("ended", 2)
     assert ended["error"] is None
+
+
+def test_a_rank_that_takes_nothing_for_a_while_hears_all_that_it_was_told(pods):
+    """It is stopped, and more comes than the system keeps for it."""
+    session = pods()
+    stopped = session.rank(0)
+    os.kill(stopped, signal.SIGSTOP)
+    for _ in range(600):
+        session.tell(kind="hold", cell=0)
+    session.cell("import time\nprint('waits', flush=True)\ntime.sleep(600)")
+    session.tell(kind="interrupt", cell=1, order=11)
+    os.kill(stopped, signal.SIGCONT)
+    (ended,) = session.wait("ended")
+    assert ended["error"]["type"] == "KeyboardInterrupt"
+
+
+def test_what_a_rank_can_not_be_told_between_two_processes_is_said(pods):
+    session = pods()
+    line = session.line
+    line._ask(session.target, {"ask": "stop", "id": "one"})
+    with pytest.raises(Unready, match="0"):
+        session.tell(kind="check", cell=1, order=12)
+    line._ask(session.target, {"ask": "start", "id": "one"})
+    session.wait("running", 2)
+    session.tell(kind="check", cell=1, order=12)
+    session.wait("checked")
 
 
 def test_it_ends_when_it_is_idle_without_anybody_and_not_while_a_cell_runs(pods):
