@@ -1,14 +1,21 @@
-"""What process 1 of a pod tells its rank, which may take nothing for a while."""
+"""What process 1 of a pod tells its rank, which may take nothing for a while, and how that ended."""
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from jupyter_jax_trainer.worker.pod import parent as parents
 from jupyter_jax_trainer.worker.pod.parent import Parent
+from jupyter_jax_trainer.worker.pod.podchannel import PodChannel
 from jupyter_jax_trainer.worker.pod.relay import Relay
+from jupyter_jax_trainer.worker.processes import memory_kills
 
 
 class Rank:
@@ -87,3 +94,54 @@ def test_where_there_is_no_rank_that_is_an_error(parent):
     with pytest.raises(OSError):
         parent._tell(b"cell\n")
     parent._ask()
+
+
+# ---- for want of memory
+
+
+@pytest.mark.parametrize(("children", "starved"), [(0, True), (0, False), (3, True), (3, False)])
+def test_kills_for_memory_of_long_ago_are_not_the_ranks(tmp_path, monkeypatch, children, starved):
+    """A child of the cell was killed for memory; later the rank is, for that or another reason."""
+    monkeypatch.setattr(Relay, "listen", lambda _: None)
+    kills, said = tmp_path / "memory.events", list[Any]()
+    kills.write_text("oom_kill 5\n")
+    monkeypatch.setattr(parents, "_KILLS", (str(kills),))
+    monkeypatch.setattr(parents, "_RECENT", 0.05)
+    monkeypatch.setattr(PodChannel, "send", lambda *_, **fields: said.append(fields))
+    monkeypatch.setattr(os, "_exit", lambda status: said.append(status))
+    found = Parent(b"k" * 64, 0)
+    kills.write_text(f"oom_kill {5 + children}\n")
+    looks = iter(range(6))  # nothing else wakes the loop
+    monkeypatch.setattr(Relay, "tick", lambda _: next(looks, None) is None and found._start_anew())
+    found._run()
+    kills.write_text(f"oom_kill {5 + children + starved}\n")
+    found._end(-signal.SIGKILL)
+    assert said == [{"signal": signal.SIGKILL, "out_of_memory": starved}, 137]
+    found._selector.close()
+    for end in found._signals:
+        end.close()
+
+
+EVENTS = "low 0\nhigh 0\nmax 814\noom 3\noom_kill 2\noom_group_kill 1\n"
+CONTROL = "oom_kill_disable 0\nunder_oom 0\noom_kill 4\n"
+
+
+@pytest.mark.parametrize(
+    ("events", "control", "count"),
+    [
+        (EVENTS, None, 2),
+        (None, CONTROL, 4),
+        (EVENTS, CONTROL, 2),
+        (None, "oom_kill_disable 0\nunder_oom 0\n", 0),  # before Linux 4.13
+        ("oom_kill many\n", CONTROL, 4),
+        ("", None, 0),
+        (None, None, 0),
+    ],
+)
+def test_kills_for_memory_are_read_of_both_versions_of_cgroups(tmp_path, events, control, count):
+    paths: list[Path] = []
+    for name, text in (("memory.events", events), ("memory.oom_control", control)):
+        paths.append(tmp_path / name)
+        if text is not None:
+            paths[-1].write_text(text)
+    assert memory_kills(*map(str, paths)) == count

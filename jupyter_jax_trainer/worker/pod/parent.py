@@ -13,6 +13,7 @@ import os
 import selectors
 import signal
 import socket
+import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NoReturn
 
@@ -39,6 +40,7 @@ _FORWARDED = (
 _TICK = 0.1  # seconds
 _LONGEST = 1 << 20  # bytes of a line that the rank says
 _UNSENT = 1 << 20  # bytes that wait for the rank to take them
+_RECENT = 30.0  # seconds after which a rank that the kernel has killed is gone
 _SIGNALS = (*_FORWARDED, signal.SIGCHLD)
 # Of the second and the first version of cgroups; each is the container's own.
 _KILLS = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control")
@@ -64,7 +66,7 @@ class Parent:
         self._key = key
         self._rank = rank
         self._pid = 0
-        self._kills = memory_kills(*_KILLS)
+        self._count_kills()
         self._signals = socket.socketpair()
         self._starts = self._is_told_to_end = False
         self.attempt = 0
@@ -199,9 +201,23 @@ class Parent:
         """Look after the rank: end with its exit code, or return when it is to be started anew."""
         self._starts = False
         while not self._starts:
-            for key, _ in self._selector.select(self._relay.patience):
+            patience = self._relay.patience
+            for key, _ in self._selector.select(min(_RECENT, patience or _RECENT)):
                 key.data()
             self._relay.tick()
+            self._forget_kills()
+
+    def _count_kills(self) -> None:
+        """Count the kills for lack of memory from now on."""
+        self._kills = self._recent_kills = memory_kills(*_KILLS)
+        self._counted = time.monotonic()
+
+    def _forget_kills(self) -> None:
+        """Forget those of a while ago: they were of children of the cell, and the rank lives."""
+        before = self._recent_kills
+        if time.monotonic() - self._counted > _RECENT:
+            self._count_kills()
+            self._kills = before
 
     def _stop(self) -> None:
         """End the rank and all that it has started."""
@@ -271,7 +287,7 @@ class Parent:
         channel = PodChannel(self._key, self._rank, None)
         if self._cells is not None and self._cells.can_start_anew and not self._is_told_to_end:
             self._stop()
-            self._kills = memory_kills(*_KILLS)
+            self._count_kills()
             channel.send("gone", exit=status, out_of_memory=starved)
             return
         if status < 0:
