@@ -164,6 +164,8 @@ def reason_of(error: OSError | ApiError | Unreachable) -> str:
     """Say why no rank could be asked."""
     if isinstance(error, ApiError) and error.status == 403:
         return say.NO_RIGHT(right=f"{error.verb} {error.resource}")
+    if isinstance(error, Unready):
+        return str(error)
     if isinstance(error, OSError):
         return say.FAILED(error=error)
     return say.NO_FORWARD(error=error.message if isinstance(error, ApiError) else error)

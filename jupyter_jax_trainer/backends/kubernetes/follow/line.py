@@ -16,7 +16,7 @@ from jupyter_jax_trainer.datatypes import JsonValue
 from jupyter_jax_trainer.jobdir import store
 from jupyter_jax_trainer.jobdir.state import RankState
 from jupyter_jax_trainer.messages import channel as say
-from jupyter_jax_trainer.text import joined
+from jupyter_jax_trainer.text import ranks_text
 from jupyter_jax_trainer.worker.pod.peer import write_addresses
 from jupyter_jax_trainer.worker.pod.wire import Owner, VersionError, Wire, WireError
 from jupyter_jax_trainer.worker.records import Whereabouts
@@ -90,8 +90,9 @@ class Unready(OSError):  # noqa: N818
 
     def __init__(self, ranks: JsonValue) -> None:
         listed = ranks if isinstance(ranks, list) else []
-        super().__init__(say.NOT_REACHED(ranks=joined(map(str, listed))))
         self.ranks = [one for one in listed if type(one) is int]
+        named = say.NOT_REACHED(ranks=ranks_text(self.ranks)) if self.ranks else say.BUSY()
+        super().__init__(named)
 
 
 class Over(OSError):  # noqa: N818
