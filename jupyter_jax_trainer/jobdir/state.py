@@ -208,6 +208,7 @@ class JobState(TypedDict):
     usage: NotRequired[UsageState]
     tight: NotRequired[list[Tight]]
     warnings: NotRequired[list[str]]
+    no_channel: NotRequired[str]  # to which ranks, and why
 
 
 class Announced(TypedDict):
@@ -225,6 +226,7 @@ class Announced(TypedDict):
     usage: NotRequired[UsageState]
     tight: NotRequired[list[Tight]]
     warnings: NotRequired[list[str]]
+    no_channel: NotRequired[str]
 
 
 Snapshot = JobState | Announced
