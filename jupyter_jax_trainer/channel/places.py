@@ -58,17 +58,19 @@ def rank_place(rank: RankState, now: float, why: str | None = None) -> RankPlace
 
 def notes(places: Sequence[RankPlace]) -> list[Text]:
     """Say which ranks could not be asked, once for each reason."""
+    return [say.UNASKED(ranks=ranks, reason=reason) for reason, ranks in unasked(places).items()]
+
+
+def unasked(places: Sequence[RankPlace]) -> dict[str, str]:
+    """Return which ranks could not be asked, in words, by the reason."""
     found: dict[str, list[int]] = {}
     for one in places:
         if one.unasked is not None:
             found.setdefault(one.unasked, []).append(one.rank)
-    return [
-        say.UNASKED(
-            ranks=say.ALL_RANKS() if len(ranks) == len(places) > 1 else ranks_text(ranks),
-            reason=reason,
-        )
+    return {
+        reason: say.ALL_RANKS() if len(ranks) == len(places) > 1 else ranks_text(ranks)
         for reason, ranks in found.items()
-    ]
+    }
 
 
 @dataclass(frozen=True)

@@ -126,12 +126,15 @@ def pulse(snapshot: Snapshot) -> str:
 def remarks(snapshot: Snapshot) -> list[str]:
     """Return what else there is to know.
 
-    Memory that runs out, metrics that were not finite, warnings, what the cache saved or lacked.
+    Memory that runs out, metrics that were not finite, warnings, no channel, and what the cache
+    saved or lacked.
     """
     running = snapshot["state"] == State.RUNNING
     found = [tight_text(one) for one in snapshot.get("tight", [])] if running else []
     found += [not_finite_text(one) for one in snapshot.get("not_finite", [])]
     found += snapshot.get("warnings", [])
+    if running and (lacking := snapshot.get("no_channel")):
+        found.append(lacking)
     if saved := compiled_text(snapshot["ranks"], brief=True):
         found.append(saved)
     return found

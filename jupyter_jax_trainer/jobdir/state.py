@@ -213,6 +213,7 @@ class JobState(TypedDict):
     usage: NotRequired[UsageState]
     tight: NotRequired[list[Tight]]
     warnings: NotRequired[list[str]]
+    no_channel: NotRequired[str]  # to which ranks, and why
 
 
 class Announced(TypedDict):
@@ -230,6 +231,7 @@ class Announced(TypedDict):
     usage: NotRequired[UsageState]
     tight: NotRequired[list[Tight]]
     warnings: NotRequired[list[str]]
+    no_channel: NotRequired[str]
 
 
 Snapshot = JobState | Announced

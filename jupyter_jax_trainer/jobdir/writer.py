@@ -434,6 +434,17 @@ class Recorder:
             self._dirty = True
             self.event(kind, words, rank)
 
+    def lack_channel(self, words: str | None) -> None:
+        """Say on the card what keeps from the ranks' channel; None once it works."""
+        shown = _shown(words)
+        if shown == self.state.get("no_channel"):
+            return
+        if shown is None:
+            del self.state["no_channel"]
+        else:
+            self.state["no_channel"] = shown
+        self._dirty = True
+
     def results(self, table: list[ResultInfo]) -> None:
         """Note which variables were brought back."""
         self.state["results"] = table

@@ -64,7 +64,12 @@ NO_FOLLOWER = Message("the process that follows the job does not answer")
 
 ALL_RANKS = Message("the ranks")
 UNASKED = Message("Can't ask {ranks}: {reason}. Shown is what they last reported.")
-NOT_REACHED = Message("ranks {ranks} can't be reached")
+NO_CHANNEL_TO = Message(
+    "No channel to {ranks}: {reason}. Without it there are no profiles, and ranks say where they "
+    "are only once they stand still."
+)
+NOT_REACHED = Message("no connection to {ranks}; `jaxtrain doctor` checks the NetworkPolicies")
+BUSY = Message("its ranks are being asked something else")
 CONNECTION_CLOSED = Message("the connection was closed")
 
 identify(globals())

@@ -17,9 +17,9 @@ from made_jobs import make_job
 from relays import KEY, Loopback, Relays, knows_nothing, serving
 
 from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Unreachable
-from jupyter_jax_trainer.backends.kubernetes.follow import ownership
+from jupyter_jax_trainer.backends.kubernetes.follow import asker, ownership
 from jupyter_jax_trainer.backends.kubernetes.follow.answering import Answering
-from jupyter_jax_trainer.backends.kubernetes.follow.asker import Asker
+from jupyter_jax_trainer.backends.kubernetes.follow.asker import Asker, reason_of
 from jupyter_jax_trainer.backends.kubernetes.follow.line import Line, Reach, Target
 from jupyter_jax_trainer.backends.kubernetes.follow.ownership import Ownership
 from jupyter_jax_trainer.channel import asking
@@ -46,6 +46,7 @@ class Store:
     monkeypatch: pytest.MonkeyPatch
     cluster: Loopback = field(default_factory=Loopback)
     events: list[tuple[str, str]] = field(default_factory=list)
+    lacks: list[str | None] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.start()
@@ -56,7 +57,7 @@ class Store:
         manifest = self.directory.read_manifest()
         told = lambda kind, text: self.events.append((kind, text))  # noqa: E731
         self.owned = Ownership(self.directory, manifest, told)
-        self.asker = Asker(self.cluster, lambda: self.reach, self.owned)
+        self.asker = Asker(self.cluster, lambda: self.reach, self.owned, self.lacks.append)
 
     def asks(self) -> list[str]:
         """Ask where the ranks are; return what is said of those that could not be asked."""
@@ -244,7 +245,7 @@ def test_a_take_over_waits_for_the_pods(make, relays):
     second.reach = Reach(None, ranks(2, Phase.WAITING), say.NOT_SAID())
     second.wants()
     second.asker.tick()
-    second.asker._taking.join()
+    second.asker._thread.join()
     assert second.directory.take_over.exists() and second.owned.epoch == 0
     second.reach = Reach(relays.target, ranks(2))
     second.takes_over()
@@ -297,6 +298,84 @@ def test_a_way_that_is_closed_is_said_with_what_is_known_all_the_same(make, capf
     assert not first.events, "it is no fault of the job"
     first.cluster.error = None
     assert not first.asks()
+
+
+@pytest.mark.parametrize("error", [FORBIDDEN, BROKEN, Unreachable("timed out"), OSError("cut")])
+@pytest.mark.parametrize("asked", ["where", "silence", "profile"])
+def test_a_channel_that_is_missing_is_on_the_card_until_it_is_there(
+    make, monkeypatch, error, asked
+):
+    """Once it has lasted: pods come and go. Who has asked once need not ask again."""
+    monkeypatch.setattr(asker, "_LASTS", 0.1)
+    first = make("first")
+    ask = {
+        "where": first.asker.places,
+        "silence": first.asker.positions,
+        "profile": lambda: first.asker.profile("1", 1.0),
+    }[asked]
+    first.cluster.error = error
+    ask()
+    assert not first.lacks, "not at once"
+
+    def looks(count: int) -> bool:
+        first.asker.tick()
+        return len(first.lacks) == count
+
+    eventually(lambda: looks(1))
+    assert first.lacks == [say.NO_CHANNEL_TO(ranks="the ranks", reason=reason_of(error))]
+    for _ in range(3):
+        first.asks()
+    assert len(first.lacks) == 1, "once"
+    first.cluster.error = None
+    eventually(lambda: looks(2))
+    assert first.lacks[-1] is None and not first.events
+    opened = first.cluster.opened
+    time.sleep(0.3)
+    first.asker.tick()
+    first.asker._thread.join()
+    assert first.cluster.opened == opened, "no more looks"
+
+
+def test_a_cut_that_is_soon_over_is_not_on_the_card(make):
+    first = make("first")
+    first.cluster.error = OSError("cut")
+    first.asks()
+    first.cluster.error = None
+    first.asks()
+    first.asker.tick()
+    assert first.lacks == [] and first.asker._thread is None
+
+
+def test_a_job_that_needs_no_channel_is_not_looked_at(make):
+    first = make("first")
+    first.cluster.error = FORBIDDEN
+    first.asker.tick()
+    assert first.lacks == [] and first.asker._thread is None
+
+
+def test_ranks_behind_a_blocked_port_are_on_the_card(make, monkeypatch):
+    monkeypatch.setattr(asker, "_LASTS", 0.0)
+    with Relays(3) as others, socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        target = others.target
+        port = target.addresses[1] = nobody.getsockname()
+        first = make("first")
+        first.reach = Reach(target, ranks(3))
+        first.asks()
+        first.asker.close()
+    reason = say.NO_WAY_THERE(port=port[1])
+    assert first.lacks == [say.NO_CHANNEL_TO(ranks="rank 1", reason=reason)]
+
+
+def test_who_is_no_owner_lacks_no_channel(make, monkeypatch):
+    monkeypatch.setattr(asker, "_LASTS", 0.0)
+    first, second = make("first"), make("second", attached=True)
+    first.asks()
+    assert second.asks() == ELSEWHERE and second.lacks == []
+    first.reach.ranks[:] = ranks(2, Phase.FINISHED)
+    first.cluster.error = FORBIDDEN
+    first.asks()
+    assert first.lacks == [], "nothing is to be asked"
 
 
 def test_an_older_worker_is_told(make, capfd):

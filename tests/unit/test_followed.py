@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import shutil
 import time
 from collections.abc import Iterator
@@ -35,6 +36,7 @@ from jupyter_jax_trainer.backends.kubernetes.submit import (
 )
 from jupyter_jax_trainer.capture.files import gather
 from jupyter_jax_trainer.jobdir import files
+from jupyter_jax_trainer.jobdir.describe import remarks
 from jupyter_jax_trainer.jobdir.failure import RankEnd
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.state import ErrorRecord, about_restart, new_rank
@@ -174,6 +176,23 @@ def test_ranks_are_reached_by_their_users_own_store_alone(directory, scene):
     followed.manifest["origin"] = {"attached": 1.0}
     found = followed.reach()
     assert found.target is None and found.barrier == channel.NOT_YOURS()
+
+
+def test_what_keeps_from_the_channel_is_on_the_card_while_the_job_runs(directory, scene):
+    followed = follow(directory, scene)
+    words = channel.NO_CHANNEL_TO(ranks="the ranks", reason="no permission")
+    shown = lambda: remarks({**followed.record.state, "state": State.RUNNING})  # noqa: E731
+    followed.asker._on_lack(words)
+    assert shown() == [words] and followed.wants_look()
+    followed.asker._on_lack(None)
+    assert shown() == []
+    followed.asker._on_lack(words)
+    followed.record.save()
+    os.close(followed.lock)
+    followed = follow(directory, scene)
+    assert shown() == [], "the next follower has not asked"
+    followed.asker._on_lack(words)
+    assert remarks({**followed.record.state, "state": State.FAILED}) == []
 
 
 def test_a_take_over_that_came_too_late_leaves_nothing(directory, scene):

@@ -28,7 +28,17 @@ SAME: dict[str, tuple[type, set[str]]] = {
     "SessionLook": (protocol.SessionLook, set()),
     "JobState": (
         state.JobState,
-        {"restarts", "paused_at", "submitting", "not_finite", "usage", "tight", "warnings", "cell"},
+        {
+            "restarts",
+            "paused_at",
+            "submitting",
+            "not_finite",
+            "usage",
+            "tight",
+            "warnings",
+            "no_channel",
+            "cell",
+        },
     ),
     "ProfileState": (state.ProfileState, set()),
     "SharedOperation": (summary.SharedOperation, set()),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import selectors
 import signal
 import socket
 import threading
@@ -22,8 +23,9 @@ from relays import Loopback, Relays, knows_nothing, serving
 
 from jupyter_jax_trainer.backends.kubernetes.follow.line import Line, Target, Unready, Unsupported
 from jupyter_jax_trainer.worker.pod import relay
+from jupyter_jax_trainer.worker.pod.peer import Peer
 from jupyter_jax_trainer.worker.pod.relay import Relay
-from jupyter_jax_trainer.worker.pod.wire import MAGIC, Owner
+from jupyter_jax_trainer.worker.pod.wire import MAGIC, Owner, Wire
 from jupyter_jax_trainer.worker.processes import descendants
 
 SLEEPS = "import time\n\n\ntime.sleep(600)\n"
@@ -194,15 +196,78 @@ def test_strangers_do_not_keep_out_the_owner_for_long(pods):
     (run,) = pods(JAXTRAIN_PROOF_TIMEOUT="0.3")
     strangers = [connect(run) for _ in range(40)]
     line = Line(Loopback(), MINE)
-    assert eventually(lambda: answered(line, run))
+    assert eventually(lambda: answered(line, target([run])))
     for one in strangers:
         one.close()
     line.close()
 
 
-def answered(line: Line, run: PodRun) -> bool:
+class Stranger(threading.Thread):
+    """Holds as many connections as it can, and opens another one for each that is closed."""
+
+    def __init__(self, port: int, host: str) -> None:
+        super().__init__(daemon=True)
+        self.opened, self._address, self._host = 0, ("127.0.0.1", port), host
+        self._ends = threading.Event()
+
+    def run(self) -> None:
+        with selectors.DefaultSelector() as held:
+            while not self._ends.is_set():
+                while len(held.get_map()) < 40:
+                    end = socket.create_connection(self._address, source_address=(self._host, 0))
+                    held.register(end, selectors.EVENT_READ)
+                    self.opened += 1
+                for key, _ in held.select(0.01):
+                    with suppress(OSError):
+                        if key.fileobj.recv(100):
+                            continue
+                    held.unregister(key.fileobj)
+                    key.fileobj.close()
+            for key in [*held.get_map().values()]:
+                key.fileobj.close()
+
+    def close(self) -> None:
+        self._ends.set()
+        self.join()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.2", "127.0.0.1"])
+def test_strangers_that_come_again_and_again_do_not_keep_out_the_owner(host):
+    """From a pod of their own, or from where the owner's port-forward comes out, too."""
+    with Relays(1) as relays:
+        stranger = Stranger(relays.ports[0], host)
+        stranger.start()
+        eventually(lambda: stranger.opened > 200)
+        for _ in range(5):
+            line = Line(Loopback(), MINE)
+            if host == "127.0.0.2":
+                assert line.where(relays.target), "at once"
+            assert eventually(lambda line=line: answered(line, relays.target), seconds=4)
+            line.close()
+        stranger.close()
+
+
+def test_a_connection_that_another_one_has_closed_meanwhile_is_left_alone():
+    """Both were ready when the loop looked."""
+    selector = selectors.DefaultSelector()
+    ended: list[Peer] = []
+    pairs = [socket.socketpair() for _ in range(2)]
+    peers = [
+        Peer(ours, Wire(b"k" * 64, 0), selector, lambda *_: None, ended.append) for ours, _ in pairs
+    ]
+    for _, theirs in pairs:
+        theirs.close()
+    for key, _ in selector.select(1):
+        key.data()
+        for peer in peers:
+            peer.close()
+    assert len(ended) == 2
+    selector.close()
+
+
+def answered(line: Line, asked: Target) -> bool:
     try:
-        return bool(line.where(target([run])))
+        return bool(line.where(asked))
     except OSError:
         return False
 

@@ -6,9 +6,11 @@ import io
 import itertools
 import os
 import signal
+import socket
 import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +20,9 @@ from harness import alive, eventually
 from podruns import PodRun, start
 from relays import Loopback
 
+from jupyter_jax_trainer.backends.kubernetes.follow.asker import reason_of
 from jupyter_jax_trainer.backends.kubernetes.follow.errands import Tell
-from jupyter_jax_trainer.backends.kubernetes.follow.line import Line, Target
+from jupyter_jax_trainer.backends.kubernetes.follow.line import Line, Target, Unready
 from jupyter_jax_trainer.backends.kubernetes.logs import messages
 from jupyter_jax_trainer.bundle import Part, write_bundle
 from jupyter_jax_trainer.capture import Capture, capture_cell
@@ -85,9 +88,9 @@ class Pods:
         name = f"lab-cell-{number}"
         digest = write_bundle(path, name, capture, part=Part.CELL, wheels=wheels)
         told = {"kind": "cell", "cell": number, "order": 8 * number, "digest": digest}
-        errand = Tell({**told, "name": name}, self.processes, path)
-        errand.run(self.line, self.target)
-        return errand
+        self.errand = Tell({**told, "name": name}, self.processes, path)
+        self.errand.run(self.line, self.target)
+        return self.errand
 
     def tell(self, **told: Any) -> None:
         self.line.tell(self.target, self.processes, told, b"")
@@ -219,6 +222,52 @@ def test_an_interrupt_is_for_the_cell_that_it_names(pods):
     session.tell(kind="interrupt", cell=1, order=19)
     (ended,) = session.wait("ended", 2)
     assert ended["error"] is None
+
+
+def test_a_rank_that_takes_nothing_for_a_while_hears_all_that_it_was_told(pods):
+    """It is stopped, and more comes than the system keeps for it."""
+    session = pods()
+    stopped = session.rank(0)
+    os.kill(stopped, signal.SIGSTOP)
+    for _ in range(600):
+        session.tell(kind="hold", cell=0)
+    session.cell("import time\nprint('waits', flush=True)\ntime.sleep(600)")
+    session.tell(kind="interrupt", cell=1, order=11)
+    os.kill(stopped, signal.SIGCONT)
+    (ended,) = session.wait("ended")
+    assert ended["error"]["type"] == "KeyboardInterrupt"
+
+
+def test_what_a_rank_can_not_be_told_between_two_processes_is_said(pods):
+    session = pods()
+    line = session.line
+    line._ask(session.target, {"ask": "stop", "id": "one"})
+    with pytest.raises(Unready, match="0"):
+        session.tell(kind="check", cell=1, order=12)
+    line._ask(session.target, {"ask": "start", "id": "one"})
+    session.wait("running", 2)
+    session.tell(kind="check", cell=1, order=12)
+    session.wait("checked")
+
+
+def test_a_pod_that_rank_0_can_not_reach_is_said_and_a_large_cell_begins_nowhere_before(
+    pods, monkeypatch
+):
+    session = pods(nodes=2)
+    told: list[bool] = []
+    tell = Line.tell
+    monkeypatch.setattr(Line, "tell", lambda *args: told.append(True) or tell(*args))
+    with socket.socket() as nobody, monkeypatch.context() as patch:
+        nobody.bind(("127.0.0.1", 0))
+        patch.setattr(Pods, "target", replace(session.target, addresses={1: nobody.getsockname()}))
+        with pytest.raises(Unready) as caught:
+            session.cell("print(len(large))", {"large": os.urandom(3 << 20)})
+        assert not told and "no connection to rank 1" in reason_of(caught.value)
+        with pytest.raises(Unready, match="`jaxtrain doctor`"):
+            session.tell(kind="hold", cell=0)
+    session.errand.run(session.line, session.target)
+    session.wait("ended")
+    assert [printed(run, 1) for run in session.runs] == [[str(3 << 20)]] * 2
 
 
 def test_it_ends_when_it_is_idle_without_anybody_and_not_while_a_cell_runs(pods):

@@ -489,6 +489,19 @@ def test_what_does_not_fit_on_the_disk_is_refused_before_it_is_sent(tmp_path):
         Parcel("0" * 64, 10**12, tmp_path / "kept")
 
 
+def test_what_a_container_before_has_left_behind_takes_no_room(tmp_path, monkeypatch):
+    """A container that starts again in mid-transfer begins anew: its own part makes way."""
+
+    class Disk:
+        def __init__(self, folder: Path) -> None:
+            self.free = 150 - sum(one.stat().st_size for one in folder.iterdir())
+
+    monkeypatch.setattr(parcels.shutil, "disk_usage", Disk)
+    first = Parcel("0" * 64, 100, tmp_path / "kept")
+    first.add(bytes(60), b"")
+    assert Parcel("0" * 64, 100, tmp_path / "kept").have == 0
+
+
 @pytest.mark.parametrize("version", [1, 2])
 def test_what_does_not_fit_into_memory_is_refused(tmp_path, monkeypatch, version):
     files = [tmp_path / name for name in ("max", "current", "stat")]

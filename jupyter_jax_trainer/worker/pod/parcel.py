@@ -106,14 +106,15 @@ class Parcel:
         if place is not None and self._file >= 0:
             self.path = str(place)
             return
-        _check_room(size, None if place is None else place.parent)
         if place is None:
+            _check_room(size, None)
             self._file = os.memfd_create("jaxtrain-bundle")
             self.path = f"/proc/self/fd/{self._file}"
         else:
             self.path = f"{place}.part"
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(self.path)
+                os.unlink(self.path)  # of the container before, and in the way
+            _check_room(size, place.parent)
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
             self._file = os.open(self.path, flags, 0o600)
 

@@ -13,6 +13,7 @@ import os
 import selectors
 import signal
 import socket
+import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NoReturn
 
@@ -38,6 +39,8 @@ _FORWARDED = (
 )
 _TICK = 0.1  # seconds
 _LONGEST = 1 << 20  # bytes of a line that the rank says
+_UNSENT = 1 << 20  # bytes that wait for the rank to take them
+_RECENT = 30.0  # seconds after which a rank that the kernel has killed is gone
 _SIGNALS = (*_FORWARDED, signal.SIGCHLD)
 # Of the second and the first version of cgroups; each is the container's own.
 _KILLS = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control")
@@ -63,7 +66,7 @@ class Parent:
         self._key = key
         self._rank = rank
         self._pid = 0
-        self._kills = memory_kills(*_KILLS)
+        self._count_kills()
         self._signals = socket.socketpair()
         self._starts = self._is_told_to_end = False
         self.attempt = 0
@@ -73,7 +76,7 @@ class Parent:
         self._relay.tell = self._tell
         self._cells = self._relay.cells = self._keep_session(os.environ.get("JAXTRAIN_IDLE"))
         self._connection: socket.socket | None = None  # to the rank
-        self._unread = b""
+        self._unread, self._unsent = b"", bytearray()
         self.port = self._relay.listen()
 
     def _keep_session(self, idle: str | None) -> Cells | None:
@@ -90,10 +93,26 @@ class Parent:
         )
 
     def _tell(self, line: bytes) -> None:
-        """Tell the rank something; one that has ended needs to hear nothing."""
-        if self._connection is not None:
-            with contextlib.suppress(OSError):  # it takes nothing more
-                self._connection.send(line)
+        """Tell the rank something, as soon as it takes it.
+
+        Raises
+        ------
+        OSError
+            There is no rank, or too much waits for it: whoever asked has to tell it again.
+        """
+        if self._connection is None or len(self._unsent) > _UNSENT:
+            raise BlockingIOError
+        self._unsent += line
+        self._flush(self._connection)
+
+    def _flush(self, connection: socket.socket) -> None:
+        """Send what the rank takes now; the loop sends the rest."""
+        with contextlib.suppress(BlockingIOError):
+            while self._unsent:
+                del self._unsent[: connection.send(self._unsent)]
+        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._unsent else 0)
+        with contextlib.suppress(KeyError):  # it was closed at the other end
+            self._selector.modify(connection, events, self._serve)
 
     def _find(self, sha256: str) -> str | None:
         """Return where the bundle is that came last, if it is this one."""
@@ -115,8 +134,8 @@ class Parent:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
             theirs.close()
             ours.setblocking(False)
-            self._connection, self._unread = ours, b""
-            self._selector.register(ours, selectors.EVENT_READ, self._hear)
+            self._connection, self._unread, self._unsent = ours, b"", bytearray()
+            self._selector.register(ours, selectors.EVENT_READ, self._serve)
             self._run()
 
     def _leave_to_the_rank(self) -> None:
@@ -182,9 +201,23 @@ class Parent:
         """Look after the rank: end with its exit code, or return when it is to be started anew."""
         self._starts = False
         while not self._starts:
-            for key, _ in self._selector.select(self._relay.patience):
+            patience = self._relay.patience
+            for key, _ in self._selector.select(min(_RECENT, patience or _RECENT)):
                 key.data()
             self._relay.tick()
+            self._forget_kills()
+
+    def _count_kills(self) -> None:
+        """Count the kills for lack of memory from now on."""
+        self._kills = self._recent_kills = memory_kills(*_KILLS)
+        self._counted = time.monotonic()
+
+    def _forget_kills(self) -> None:
+        """Forget those of a while ago: they were of children of the cell, and the rank lives."""
+        before = self._recent_kills
+        if time.monotonic() - self._counted > _RECENT:
+            self._count_kills()
+            self._kills = before
 
     def _stop(self) -> None:
         """End the rank and all that it has started."""
@@ -202,17 +235,17 @@ class Parent:
         self._starts = True
 
     def _ask(self) -> None:
-        """Ask the rank where it is; one that takes nothing, or is not there, is not waited for."""
-        if self._connection is None:
-            return
-        with contextlib.suppress(OSError):
-            self._connection.send(b'{"kind":"where"}\n')
+        """Ask the rank where it is, unless it does not even take what it was told before."""
+        if not self._unsent:
+            with contextlib.suppress(OSError):
+                self._tell(b'{"kind":"where"}\n')
 
-    def _hear(self) -> None:
-        """Take what the rank says."""
+    def _serve(self) -> None:
+        """Send the rank what waits for it, and take what it says."""
         if self._connection is None:  # it was stopped a moment ago
             return
         try:
+            self._flush(self._connection)
             data = self._connection.recv(1 << 16)
         except BlockingIOError:
             return
@@ -254,7 +287,7 @@ class Parent:
         channel = PodChannel(self._key, self._rank, None)
         if self._cells is not None and self._cells.can_start_anew and not self._is_told_to_end:
             self._stop()
-            self._kills = memory_kills(*_KILLS)
+            self._count_kills()
             channel.send("gone", exit=status, out_of_memory=starved)
             return
         if status < 0:

@@ -36,7 +36,14 @@ class Peer:
         Called once, when it is closed.
     first
         Sent as soon as the other end has proven itself.
+
+    Attributes
+    ----------
+    host
+        Where it comes from; empty where this end has dialled.
     """
+
+    host = ""
 
     def __init__(
         self,
@@ -95,8 +102,9 @@ class Peer:
             self.close()
 
     def _serve(self) -> None:
-        with self._closing():
-            self._flush()
+        if self._open:  # another one may have closed it since the loop looked
+            with self._closing():
+                self._flush()
         if not self._open:
             return
         with self._closing():

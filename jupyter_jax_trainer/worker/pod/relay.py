@@ -12,7 +12,7 @@ import os
 import selectors
 import socket
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -179,15 +179,27 @@ class Relay:
     def _accept(self) -> None:
         assert self._socket is not None
         with contextlib.suppress(OSError):
-            connection, _ = self._socket.accept()
-            unproven = sum(not peer.wire.is_proven for peer in self._peers)
-            if len(self._peers) >= _MOST_PEERS or unproven >= _MOST_UNPROVEN:
-                connection.close()
-                return
-            wire = Wire(self._key, self._rank)
-            self._peers.append(
-                Peer(connection, wire, self._selector, self._serve, self._peers.remove)
+            connection, (host, *_) = self._socket.accept()
+            peer = Peer(
+                connection,
+                Wire(self._key, self._rank),
+                self._selector,
+                self._serve,
+                self._peers.remove,
             )
+            peer.host = host
+            self._peers.append(peer)
+            self._make_way()
+
+    def _make_way(self) -> None:
+        """Close a connection that is not proven, where there are too many.
+
+        It is the oldest of the host that has most of them: the owner needs only a moment.
+        """
+        unproven = [peer for peer in self._peers if not peer.wire.is_proven]
+        if len(unproven) > _MOST_UNPROVEN or len(self._peers) > _MOST_PEERS:
+            hosts = Counter(peer.host for peer in unproven)
+            max(unproven, key=lambda peer: hosts[peer.host]).close()
 
     def _serve(self, peer: Peer, message: Message) -> None:
         number, ask = message.head.get("number"), message.head.get("ask")
@@ -245,7 +257,8 @@ class Relay:
         if self._begin_roll_call(peer, number, read_addresses(head.get("addresses")), asked):
             told = {"kind": "profile", "name": name, "seconds": seconds}
             if self.tell is not None:
-                self.tell(json.dumps(told).encode() + b"\n")
+                with contextlib.suppress(OSError):  # then no profile comes of it
+                    self.tell(json.dumps(told).encode() + b"\n")
             self._note(self._own(None))
 
     def _begin_roll_call(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TypeGuard
 
@@ -19,7 +19,7 @@ from jupyter_jax_trainer.backends.kubernetes.follow.line import (
     owner_of,
 )
 from jupyter_jax_trainer.backends.kubernetes.follow.ownership import Ownership
-from jupyter_jax_trainer.channel.places import AGAIN, placed, rank_place
+from jupyter_jax_trainer.channel.places import AGAIN, placed, rank_place, unasked
 from jupyter_jax_trainer.channel.protocol import RankPlace
 from jupyter_jax_trainer.jobdir.state import RankState
 from jupyter_jax_trainer.log import log
@@ -28,6 +28,8 @@ from jupyter_jax_trainer.worker.records import Position, Whereabouts
 
 _PAUSE = 0.2  # seconds
 _AGAIN = 10.0  # seconds after which a failed take-over is tried again
+_LASTS = 10.0  # seconds after which a channel is missing, and no pod has just gone
+_SELDOM = 300.0  # seconds between looks for one that is missing for long
 _UNKNOWN: Position = {
     "cell": "",
     "cell_line": None,
@@ -48,15 +50,27 @@ class Asker:
         Gives how they can be asked, and what is known of them; called in other threads.
     ownership
         Whether this store is the one that may ask.
+    on_lack
+        Called with what keeps from ranks that run, if it lasts, and with None when that is over.
     """
 
-    def __init__(self, client: Client, look: Callable[[], Reach], ownership: Ownership) -> None:
+    def __init__(
+        self,
+        client: Client,
+        look: Callable[[], Reach],
+        ownership: Ownership,
+        on_lack: Callable[[str | None], None] = lambda _: None,
+    ) -> None:
         self._line = Line(client, owner_of(ownership.epoch))
         self._look = look
         self._ownership = ownership
-        self._taking: threading.Thread | None = None
+        self._on_lack = on_lack
+        self._thread: threading.Thread | None = None
         self._not_before = 0.0
         self._said: str | None = None
+        self._lack: str | None = None
+        self._lacks_since: float | None = None
+        self._look_again = 0.0
 
     def places(self) -> list[RankPlace]:
         """Return where ranks are: by their answers, or else by what they have said unasked."""
@@ -67,10 +81,13 @@ class Asker:
             found, why = self._ask(reach.target)
             self._log(reach.target, why)
         now = time.time()
-        return [
+        places = [
             _place(rank, found.get(rank["rank"]), why or _missing(reach.target, rank), now)
             for rank in reach.ranks
         ]
+        if reach.target is not None and self._ownership.refusal is None:
+            self._note_lack(unasked(places))
+        return places
 
     def profile(self, name: str, seconds: float) -> dict[int, str]:
         """Have all ranks profiled; return why that is not possible, by rank."""
@@ -99,6 +116,7 @@ class Asker:
                 self._ownership.note_refusal(refused, epoch)
                 return set(), self._ownership.refusal or str(refused)
             except (OSError, ApiError, Unreachable) as error:
+                self._doubt()
                 return set(), reason_of(error)
         return set(), refusal
 
@@ -119,10 +137,18 @@ class Asker:
     def tick(self) -> None:
         """Keep the line open while it is needed, and take over where the user wants it."""
         self._line.keep()
-        busy = self._taking is not None and self._taking.is_alive()
-        if not busy and time.monotonic() > self._not_before and self._ownership.is_wanted:
-            self._taking = threading.Thread(target=self._take_over, name="take-over", daemon=True)
-            self._taking.start()
+        if self._thread is not None and self._thread.is_alive():
+            return
+        now = time.monotonic()
+        if now > self._not_before and self._ownership.is_wanted:
+            self._start(self._take_over, "take-over")
+        elif self._lacks_since is not None and now > self._look_again:
+            self._look_again = now + _LASTS
+            self._start(self.places, "channel")
+
+    def _start(self, do: Callable[[], object], name: str) -> None:
+        self._thread = threading.Thread(target=do, name=name, daemon=True)
+        self._thread.start()
 
     def close(self) -> None:
         """Close the line."""
@@ -139,7 +165,37 @@ class Asker:
             self._ownership.note_refusal(refused, epoch)
             return {}, self._ownership.refusal or str(refused)
         except (OSError, ApiError, Unreachable) as error:
+            self._doubt()
             return {}, reason_of(error)
+
+    def _note_lack(self, lacking: Mapping[str, str]) -> None:
+        """Say what keeps from ranks, once it has lasted for a while; look again until it is over.
+
+        Parameters
+        ----------
+        lacking
+            Which ranks, by the reason.
+        """
+        found: str | None = None
+        if not lacking:
+            self._lacks_since = None
+        else:
+            lasted = self._doubt()
+            self._look_again = time.monotonic() + max(_LASTS, min(lasted, _SELDOM))
+            if lasted < _LASTS:
+                return
+            reason, ranks = next(iter(lacking.items()))
+            found = say.NO_CHANNEL_TO(ranks=ranks, reason=reason)
+        if found != self._lack:
+            self._lack = found
+            self._on_lack(found)
+
+    def _doubt(self) -> float:
+        """Note that ranks can't be reached; return for how long."""
+        now = time.monotonic()
+        if self._lacks_since is None:
+            self._lacks_since, self._look_again = now, now + _LASTS
+        return now - self._lacks_since
 
     def _take_over(self) -> None:
         target = self._look().target
@@ -164,6 +220,8 @@ def reason_of(error: OSError | ApiError | Unreachable) -> str:
     """Say why no rank could be asked."""
     if isinstance(error, ApiError) and error.status == 403:
         return say.NO_RIGHT(right=f"{error.verb} {error.resource}")
+    if isinstance(error, Unready):
+        return str(error)
     if isinstance(error, OSError):
         return say.FAILED(error=error)
     return say.NO_FORWARD(error=error.message if isinstance(error, ApiError) else error)

@@ -17,10 +17,11 @@ from jupyter_jax_trainer.backends.kubernetes.follow.line import (
     Over,
     Refused,
     Target,
+    Unready,
     owner_of,
 )
 from jupyter_jax_trainer.backends.kubernetes.follow.ownership import Ownership
-from jupyter_jax_trainer.backends.kubernetes.follow.sending import Full, Sending, Waiting
+from jupyter_jax_trainer.backends.kubernetes.follow.sending import Full, Sending
 from jupyter_jax_trainer.backends.kubernetes.submit import pieces
 from jupyter_jax_trainer.datatypes import JsonValue
 from jupyter_jax_trainer.messages import follow as say
@@ -81,11 +82,13 @@ class Tell:
             line.client, line.owner, bundle, lambda: None, lambda: None, lambda _: None, name
         )
         try:
-            sending.send_to(Waiting(target, {}))
+            lost = sending.hand_out(target)
         except Full:
             raise
         except WireError:
             raise OSError(say.POD_CUT_OFF()) from None
+        if lost:  # it could not tell them of the cell either
+            raise Unready([*lost])
         return sha256
 
 

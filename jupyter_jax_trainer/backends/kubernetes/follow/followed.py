@@ -96,7 +96,8 @@ class Followed:
         self.record, self._kept = self.ranks.record, self.ranks.kept
         key = self.manifest.get("frame_key")
         self.ownership = Ownership(directory, self.manifest, self.event)
-        self.asker = Asker(client, self.reach, self.ownership)
+        self.asker = Asker(client, self.reach, self.ownership, self._lack_channel)
+        self.record.lack_channel(None)  # it was another process that found none
         self._silence = SilenceWatch(self.spec.hang_timeout)
         self._asking: threading.Thread | None = None  # because of a silence
         self._places: list[Position | None] | None = None
@@ -173,6 +174,12 @@ class Followed:
             if text not in self._said:
                 self._said.add(text)
                 self.record.event("warning", text)
+
+    def _lack_channel(self, words: str | None) -> None:
+        """Say on the card what keeps from the ranks' channel; None once it works."""
+        with self._guard:
+            self.record.lack_channel(words)
+            self.ranks.spoken = True
 
     def event(self, kind: str, text: str) -> None:
         """Note that something has happened."""

@@ -16,10 +16,14 @@ from jupyter_jax_trainer.datatypes import JsonValue
 from jupyter_jax_trainer.jobdir import store
 from jupyter_jax_trainer.jobdir.state import RankState
 from jupyter_jax_trainer.messages import channel as say
-from jupyter_jax_trainer.text import joined
+from jupyter_jax_trainer.text import ranks_text
 from jupyter_jax_trainer.worker.pod.peer import write_addresses
 from jupyter_jax_trainer.worker.pod.wire import Owner, VersionError, Wire, WireError
-from jupyter_jax_trainer.worker.records import Whereabouts
+from jupyter_jax_trainer.worker.records import Position, Whereabouts
+
+_MOST_RANKS = 1 << 16
+_MOST_NUMBER = 1 << 31
+_MOST_TEXT = 10_000
 
 
 @dataclass(frozen=True)
@@ -90,8 +94,9 @@ class Unready(OSError):  # noqa: N818
 
     def __init__(self, ranks: JsonValue) -> None:
         listed = ranks if isinstance(ranks, list) else []
-        super().__init__(say.NOT_REACHED(ranks=joined(map(str, listed))))
         self.ranks = [one for one in listed if type(one) is int]
+        named = say.NOT_REACHED(ranks=ranks_text(self.ranks)) if self.ranks else say.BUSY()
+        super().__init__(named)
 
 
 class Over(OSError):  # noqa: N818
@@ -352,8 +357,19 @@ def _read(one: Mapping[str, JsonValue]) -> Whereabouts:
         place = found.where if isinstance(found, messages.Located) else None
     process = one.get("process")
     return {
-        "rank": rank if type(rank) is int else -1,
-        "where": place,
+        "rank": rank if type(rank) is int and 0 <= rank < _MOST_RANKS else -1,
+        "where": place if place is not None and _is_sane(place) else None,
         "process": process if isinstance(process, str) and len(process) < 40 else None,
         "memory": memory if type(memory) is int and 0 <= memory < 1 << 60 else None,
     }
+
+
+def _is_sane(place: Position) -> bool:
+    """Return whether a page can show a place: numbers and texts may be of any size."""
+    line, seconds = place["cell_line"], place["seconds"]
+    texts = (place["cell"], place["doing"], place["frame"], place.get("compiles"))
+    return (
+        (line is None or (type(line) is int and 0 <= line < _MOST_NUMBER))
+        and (seconds is None or 0 <= seconds < _MOST_NUMBER)  # which NaN is not
+        and all(len(text) < _MOST_TEXT for text in texts if text is not None)
+    )

@@ -163,7 +163,7 @@ class Sending(threading.Thread):
         OSError, WireError, ApiError, Unreachable
             It could not be done now.
         """
-        lost = self._send(waiting.target, 0)
+        lost = self.hand_out(waiting.target)
         if not lost:
             return
         self._problem(say.NOT_HANDED_ON(ranks=joined(map(str, sorted(lost)))))
@@ -171,6 +171,16 @@ class Sending(threading.Thread):
             _, port = waiting.target.addresses[rank]
             alone = replace(waiting.target, pod=waiting.pods[rank], port=port, addresses={})
             self._send(alone, rank)
+
+    def hand_out(self, target: Target) -> set[int]:
+        """Send to rank 0, which hands it on; return the ranks that it can't reach.
+
+        Raises
+        ------
+        OSError, WireError, ApiError, Unreachable
+            As for `send_to`.
+        """
+        return self._send(target, 0)
 
     def _send(self, target: Target, rank: int) -> set[int]:
         """Send to a pod and, from there, to others; return the ranks that it can't reach."""
