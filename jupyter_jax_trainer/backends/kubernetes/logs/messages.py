@@ -59,7 +59,6 @@ _FORMS: dict[str, dict[str, Shape]] = {
         "cell": str,
         "cell_line": _LINE,
         "doing": _TEXT,
-        "frame": _TEXT,
         "compiles": _TEXT,
     },
     "result_part": {"index": int, "count": int, "size": int, "sha256": str, "data": str},
