@@ -61,7 +61,7 @@ def whole_in_sight(lab: LabPage, name: str, view: Locator, part: Locator, folder
         view.evaluate("it => { it.scrollTop = 0; it.parentElement.scrollTop = 0; }")
         shown, box = view.bounding_box(), part.bounding_box()
         assert shown and box
-        more = box["y"] + box["height"] + 16 - shown["y"] - shown["height"]
+        more = box["y"] + box["height"] + 8 - shown["y"] - shown["height"]
         height = SIZES[kind]["height"] + max(0, round(more))
         lab.page.set_viewport_size({**SIZES[kind], "height": height})
 
@@ -101,14 +101,16 @@ def test_three_cases(open_page, pictures, little_memory, monkeypatch):
     arrange(view, "metrics")
     expect(view).to_contain_text("rank 0 waits in a collective")
     is_fine(lab, "[id='jaxtrain-job-stuck'] .jaxtrain")
-    of_main_area(lab, "diagnosis-stuck", view, pictures)
+    whole_in_sight(lab, "diagnosis-stuck", view, section(view, "ranks"), pictures)
     stuck.cancel()
 
     view = view_of(lab, "hungry")
     expect(view).to_contain_text("kept[…]")
     arrange(view, "machine")
     plots = section(view, "machine").locator("figure")
-    expect(plots.first.locator("canvas")).to_be_visible()
+    for plot in (plots.nth(0), plots.nth(1)):
+        plot.scroll_into_view_if_needed()  # it is drawn when it is seen
+        expect(plot.locator("canvas")).to_be_visible()
     is_fine(lab, "[id='jaxtrain-job-hungry'] .jaxtrain")
     whole_in_sight(lab, "diagnosis-hungry", view, plots.nth(1), pictures)
 

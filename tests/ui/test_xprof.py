@@ -72,24 +72,24 @@ def colours_follow(lab: LabPage, view: str) -> None:
         assert (background < 80 and text > 180) if dark else (background > 240 and text < 80)
 
 
-@pytest.mark.parametrize("state", ["shown", "failed"])
-def test_the_tab_of_xprof_has_the_looks_of_others(with_xprof, open_page, state):
-    profiled("fit", {"shown": "trace", "failed": "trouble: exit"}[state])
+@pytest.mark.parametrize(("key", "trace"), [("shown", "trace"), ("broken", "trouble: exit")])
+def test_the_tab_of_xprof_has_the_looks_of_others(with_xprof, open_page, key, trace):
+    profiled(key, trace)
     lab = open_page(with_xprof)
     lab.allow("Content Security Policy", "WebSocket", "navigate", "sandbox", "Failed to load")
-    lab.command("jaxtrain:open-job", key="fit")
-    part = lab.job("fit").locator("[data-section=profile]")
+    lab.command("jaxtrain:open-job", key=key)
+    part = lab.job(key).locator("[data-section=profile]")
     unfold(part, "Profile")
     part.get_by_role("button", name="Open in XProf").click()
-    tab = lab.page.locator("[id='jaxtrain-xprof-fit-1']")
-    if state == "shown":
+    tab = lab.page.locator(f"[id='jaxtrain-xprof-{key}-1']")
+    if key == "shown":
         expect(tab.frame_locator("iframe").locator("#found")).to_have_text(
             re.compile("database"), timeout=30_000
         )
     else:
         failed = say.XPROF_NOT_STARTED(why=say.ENDED_SILENTLY(code=3))
         expect(tab.get_by_role("status")).to_have_text(failed, timeout=30_000)
-    view = "[id='jaxtrain-xprof-fit-1'] .jaxtrain"
+    view = f"[id='jaxtrain-xprof-{key}-1'] .jaxtrain"
     is_fine(lab, view)
     colours_follow(lab, view)
     content = tab.locator(".jaxtrain")
