@@ -7,6 +7,7 @@ import itertools
 import os
 import signal
 import tempfile
+import time
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -207,6 +208,57 @@ def test_it_ends_when_it_is_idle_without_anybody_and_not_while_a_cell_runs(pods)
         assert run.end() == 0
         assert run.get("ended")["error"] is None and run.has("finished")
     assert session.runs[0].get("idle")["seconds"] == 1.0
+
+
+@pytest.mark.parametrize("slow", [0, 1])
+def test_a_rank_that_has_ended_its_part_waits_for_the_others_for_as_long_as_they_need(pods, slow):
+    session = pods(nodes=2, idle="1", JAXTRAIN_UNREACHED_TIMEOUT="1")
+    session.cell(f"import jax, time\nif jax.process_index() == {slow}: time.sleep(4.5)")
+    session.runs[slow].read(lambda run: run.has("ended"))
+    last = time.monotonic()
+    for run in (session.runs[1 - slow], session.runs[slow]):
+        run.read(lambda run: run.has("finished"))
+        assert time.monotonic() - last > 0.9, "it counts from the end of the last rank"
+        assert run.end() == 0 and run.get("ended")["error"] is None
+
+
+def test_a_pod_that_does_not_answer_may_be_at_work_and_is_asked_again(pods):
+    short = {"JAXTRAIN_PROOF_TIMEOUT": "0.3", "JAXTRAIN_UNREACHED_TIMEOUT": "30"}
+    session = pods(nodes=2, idle="1", **short)
+    session.cell("import jax, time\nif jax.process_index(): time.sleep(5)")
+    session.runs[0].read(lambda run: run.has("ended"))
+    pod = session.runs[1].process
+    pod.send_signal(signal.SIGSTOP)
+    time.sleep(3)
+    pod.send_signal(signal.SIGCONT)
+    session.wait("ended")
+    session.cell("print('next')")
+    session.wait("ended", 2)
+    assert [printed(run, 2) for run in session.runs] == [["next"]] * 2
+    assert [run.end() for run in session.runs] == [0, 0]
+
+
+def test_it_ends_though_a_pod_hangs(pods):
+    short = {"JAXTRAIN_PROOF_TIMEOUT": "0.3", "JAXTRAIN_UNREACHED_TIMEOUT": "2"}
+    session = pods(nodes=2, idle="1", **short)
+    session.cell("pass")
+    session.wait("ended")
+    session.runs[1].process.send_signal(signal.SIGSTOP)
+    assert session.runs[0].end() == 0
+    session.runs[1].process.send_signal(signal.SIGCONT)
+    assert session.runs[1].end() == 0
+
+
+def test_pods_without_ranks_or_without_the_first_pod_end_too(pods):
+    session = pods(nodes=2, idle="1", JAXTRAIN_UNREACHED_TIMEOUT="2")
+    session.cell("pass")
+    session.wait("ended")
+    podruns.kill(session.runs[0])
+    assert session.runs[1].end() == 0
+    alone = pods(idle="1")
+    alone.cell("import os\nos.kill(os.getpid(), 9)")
+    alone.wait("gone")
+    assert alone.runs[0].end() == 0 and alone.runs[0].has("idle")
 
 
 def test_a_session_that_ends_takes_no_more(pods):
