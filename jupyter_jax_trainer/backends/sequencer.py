@@ -11,7 +11,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypedDict
+from typing import Any, NotRequired, Protocol, TypedDict
 
 from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.backends import sessioncell
@@ -54,6 +54,7 @@ class Saved(TypedDict):
     cell: SavedCell | None
     waiting: list[str]
     holdings: SavedHoldings
+    allowed: NotRequired[float]
 
 
 class Ranks(Protocol):
@@ -187,6 +188,7 @@ class Sequencer:
         told = say.PROLONGED(time=span(left)) if left > 0 else say.PROLONGED_FOR_EVER()
         self._ranks.record.event("idle", told)
         self._say_nothing()
+        self._ranks.save()
         self.publish()
         return None
 
@@ -241,6 +243,11 @@ class Sequencer:
     def idle_left(self) -> float:
         """Seconds until an idle session ends; 0 for never."""
         return self._idle.left if self._idle.allowed else 0.0
+
+    @property
+    def is_prolonged(self) -> bool:
+        """Whether it is idle, and may be so for another time than its limit."""
+        return self._is_idle and self._idle.is_prolonged
 
     @property
     def _is_idle(self) -> bool:
@@ -684,6 +691,7 @@ class Sequencer:
             "cell": None if self.cell is None else self.cell.saved(),
             "waiting": [one.name for one in self._waiting],
             "holdings": self._holdings.saved(),
+            "allowed": self._idle.allowed,
         }
 
     def resume(self, saved: Saved, lock: Callable[[JobDir], int | None]) -> None:
@@ -699,7 +707,8 @@ class Sequencer:
         self._holdings.resume(saved["holdings"])
         parted = saved["parted"]
         self._parted = None if parted is None else Failure.from_json(parted)
-        self._idle.begin(self._known["idle_since"])
+        if (since := self._known["idle_since"]) is not None:
+            self._idle.resume(since, saved.get("allowed"))
         for name in saved["waiting"]:
             if (cell := self._reopen(name, lock)) is not None:
                 self._waiting.append(cell)

@@ -133,3 +133,29 @@ def test_what_another_store_has_the_ranks_do_is_followed_and_own_cells_are_given
     cells.publish()
     assert session.known(directory)["variables"]["theirs"]["ranks"] == [0]
     assert cells.probe() == 6
+
+
+def test_what_was_prolonged_stays_so_for_whoever_goes_on(lab):
+    directory, cells = lab
+    kept = []
+    cells._ranks.save = lambda: kept.append(cells.saved())
+    cells.start()
+    usual = session.known(directory)["idle_ends"]
+    assert cells.prolong(7200) is None
+    ends = session.known(directory)["idle_ends"]
+    assert ends > usual + 5000
+    after = Sequencer(directory, cells._ranks)
+    after.resume(kept[-1], lambda _: None)
+    after.publish()
+    assert session.known(directory)["idle_ends"] == pytest.approx(ends, abs=1)
+    assert after.idle_left == pytest.approx(7200, abs=60) and after.is_prolonged
+    after.prolong(0)
+    last = Sequencer(directory, cells._ranks)
+    last.resume(after.saved(), lambda _: None)
+    last.publish()
+    assert session.known(directory)["idle_ends"] is None
+    last.start()  # after a cell it is as usual
+    assert session.known(directory)["idle_ends"] == pytest.approx(usual, abs=60)
+    older = {name: one for name, one in kept[0].items() if name != "allowed"}
+    last.resume(older, lambda _: None)  # of a version that did not keep it
+    assert not last.is_prolonged

@@ -222,6 +222,19 @@ def test_a_rank_that_has_ended_its_part_waits_for_the_others_for_as_long_as_they
         assert run.end() == 0 and run.get("ended")["error"] is None
 
 
+def test_pods_hear_for_how_long_the_session_may_be_idle(pods):
+    session = pods(nodes=2, idle="2", JAXTRAIN_UNREACHED_TIMEOUT="1")
+    session.cell("pass")
+    session.wait("ended")
+    for _ in range(2):  # the next follower says it again
+        session.tell(kind="prolong", seconds=4)
+        told = time.monotonic()
+    for run in reversed(session.runs):
+        run.read(lambda run: run.has("finished"))
+        assert time.monotonic() - told > 3.9
+        assert run.end() == 0
+
+
 def test_a_pod_that_does_not_answer_may_be_at_work_and_is_asked_again(pods):
     short = {"JAXTRAIN_PROOF_TIMEOUT": "0.3", "JAXTRAIN_UNREACHED_TIMEOUT": "30"}
     session = pods(nodes=2, idle="1", **short)
