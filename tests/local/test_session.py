@@ -414,6 +414,25 @@ def test_a_cell_can_be_cancelled_and_the_session_goes_on(book):
     assert book["kept"] == 7
 
 
+def test_a_cell_that_does_not_stop_is_waited_for_until_its_ranks_are_started_anew(
+    book, monkeypatch
+):
+    for name, seconds in (("INTERRUPT", "2"), ("AGREE", "2"), ("CANCEL", "3")):
+        monkeypatch.setenv(f"JAXTRAIN_{name}_TIMEOUT", seconds)
+    line = "-s stubborn -n 2"
+    book.cell("import time\nfrom jupyter_jax_trainer import report\nkept = 1", line)
+    job = detached(
+        book,
+        "report(loss=1)\nprint('waits', flush=True)\n"
+        "while True:\n    try:\n        time.sleep(600)\n    except KeyboardInterrupt:\n        pass",
+        line,
+    )
+    wait_for_text(job, "waits")
+    job.cancel()
+    assert job.state == "Cancelled" and "kept" in job.reason
+    of_session("stubborn").cancel()
+
+
 def test_ranks_that_report_stop_at_one_step_with_all_variables(book):
     book.cell(
         "import time, jax, jax.numpy as jnp\nfrom jax.experimental import multihost_utils as m\n"
