@@ -285,8 +285,9 @@ class Sequencer:
             if late or not cell.stops_at_a_report:
                 cell.since = now  # from now on they have to end alike, and soon
                 self._ranks.interrupt(cell)
-        # Nothing has gone wrong where they only meet; they may be slow.
-        limit = timeouts.AGREE if cell.failed or cell.interrupted else timeouts.MEET
+        # Where they only meet they may be slow, unless all of them do nothing else.
+        soon = cell.failed or cell.interrupted or cell.meeting.in_vain
+        limit = timeouts.AGREE if soon else timeouts.MEET
         if cell.since is not None and now - cell.since > limit.seconds:
             if self._ranks.hears:
                 self.part(None)
@@ -300,13 +301,20 @@ class Sequencer:
         places = self._ranks.places() if cell.asked else None
         if places is not None:
             cell.asked = False
+            if self._meets(cell):
+                cell.meeting.take([at for n, at in enumerate(places) if n not in cell.checked])
+                return
             ends = (cell.ends.get(rank, RankEnd(rank=rank)) for rank in range(self._nodes))
             found = list(zip(ends, places, strict=True))
             why = self._look_for_stall(cell, found) if cell.ends else None
             self._look_for_silence(cell, found, why)
         elif not self._ranks.hears or cell.failed or cell.interrupted:
             cell.silence.hear()
-        elif cell.stall.asks(len(cell.ends), self._nodes) or cell.silence.asks():
+        elif (
+            cell.meeting.asks()
+            if self._meets(cell)
+            else cell.stall.asks(len(cell.ends), self._nodes) or cell.silence.asks()
+        ):
             cell.asked = True
             self._ranks.ask_where()
         if spoke and cell.silence.said is None:
@@ -519,7 +527,12 @@ class Sequencer:
             self._close(cell)
             return
         cell.since = time.monotonic()
+        cell.meeting.begin()
         self._ranks.tell({"kind": "check", "cell": cell.number})
+
+    def _meets(self, cell: Cell) -> bool:
+        """Return whether all ranks have ended a cell, and meet."""
+        return len(cell.ends) == self._nodes
 
     def _close(self, cell: Cell) -> None:
         """End a cell that all ranks have ended alike: the session goes on."""

@@ -576,6 +576,7 @@ def position_record(message: Mapping[str, JsonValue]) -> Position:
         "frame": _text(message.get("frame")),
         "seconds": _seconds(message.get("seconds")),
         "waits": message.get("waits") is True,
+        "meets": message.get("meets") is True,
         "compiles": _text(message.get("compiles")),
     }
 

@@ -82,6 +82,11 @@ def devices_in_use() -> list[Any]:
     return list(jax.local_devices())
 
 
+def computes_here() -> bool:
+    """Return whether the devices of this process are its processors."""
+    return all(device.platform == "cpu" for device in devices_in_use())
+
+
 def configure(settings: Mapping[str, JsonValue]) -> None:
     """Give jax the settings of the notebook, save those that the job's environment sets itself."""
     import_jax()

@@ -114,6 +114,32 @@ def test_ranks_that_can_not_be_heard_are_given_time_to_meet(lab, monkeypatch):
     assert files.read_json(cell.state, {})["state"] == "Failed"
 
 
+@pytest.mark.parametrize("slow", [False, True])
+def test_ranks_that_meet_in_vain_are_started_anew_soon_and_slow_ones_are_not(
+    lab, monkeypatch, slow
+):
+    monkeypatch.setenv("JAXTRAIN_AGREE_TIMEOUT", "0.1")
+    _, cells = lab
+    begun(lab)
+    stopped = []
+    ranks = cells._ranks
+    ranks.stop = lambda: stopped.append(True)
+    ranks.places = lambda: [{"meets": True}, {"meets": not slow}]
+    for rank in (0, 1):
+        cells.take_end(rank, 1, None, {**bound([], 1), "saved": None}, rank)
+    until = time.monotonic() + 0.5
+    while not stopped and time.monotonic() < until:
+        time.sleep(0.01)
+        cells.step()
+    assert bool(stopped) != slow
+    if slow:  # the other one has met it, and this one can do nothing else
+        cells.take_check(1, 1, True)
+        until = time.monotonic() + 5
+        while not stopped and time.monotonic() < until:
+            cells.step()
+        assert stopped
+
+
 def test_what_another_store_has_the_ranks_do_is_followed_and_own_cells_are_given_up(lab):
     directory, cells = lab
     cell = begun(lab)

@@ -222,6 +222,27 @@ def test_a_rank_that_has_ended_its_part_waits_for_the_others_for_as_long_as_they
         assert run.end() == 0 and run.get("ended")["error"] is None
 
 
+def test_ranks_that_meet_in_vain_say_so(pods):
+    session = pods(nodes=2)
+    session.cell(
+        "import jax, numpy as np, threading, time\n"
+        "from jax.sharding import Mesh, PartitionSpec as P\n"
+        "total = jax.jit(jax.shard_map(lambda x: jax.lax.psum(x, 'i'),"
+        " mesh=Mesh(jax.devices(), 'i'), in_specs=P(), out_specs=P()))\n"
+        "if jax.process_index():\n"
+        "    threading.Thread(target=total, args=(np.ones(3),), daemon=True).start()\n"
+        "    time.sleep(0.5)"
+    )
+    session.wait("ended")
+    session.tell(kind="check", cell=1, order=12)
+
+    def meets():
+        found = [one["where"] for one in session.line.where(session.target)]
+        return len(found) == 2 and all(one and one["meets"] for one in found)
+
+    eventually(meets)
+
+
 def test_pods_hear_for_how_long_the_session_may_be_idle(pods):
     session = pods(nodes=2, idle="2", JAXTRAIN_UNREACHED_TIMEOUT="1")
     session.cell("pass")
