@@ -29,6 +29,7 @@ PROFILE = timeouts.PROFILE
 SAMPLE = timeouts.SAMPLE
 PACE = timeouts.PACE
 PIPE = timeouts.PIPE
+UNREACHED = timeouts.UNREACHED
 NOTICE = timeouts.NOTICE
 
 # This machine
@@ -106,6 +107,7 @@ OF_WORKERS = (
     SAMPLE,
     PACE,
     PIPE,
+    UNREACHED,
     NOTICE,
 )
 ALL = (

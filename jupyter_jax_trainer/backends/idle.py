@@ -111,14 +111,26 @@ class IdleClock:
         self._limit, self._most = limit, most
         self.begin()
 
-    def begin(self, since: float | None = None) -> None:
-        """Count from now, or from a time in seconds since the epoch."""
+    def begin(self) -> None:
+        """Count from now."""
         self._since, self._from = time.monotonic(), time.time()
-        if since is not None:
-            self._since -= max(self._from - since, 0.0)
-            self._from = since
         self._allowed = self._limit
         self._warned = False
+
+    def resume(self, since: float, allowed: float | None) -> None:
+        """Go on where another clock counted.
+
+        Parameters
+        ----------
+        since
+            From when, in seconds since the epoch.
+        allowed
+            For how long the session may be idle, if it was prolonged: as `allowed` gives it.
+        """
+        self.begin()
+        self._since -= max(self._from - since, 0.0)
+        self._from = since
+        self._allowed = self._limit if allowed is None else allowed
 
     @property
     def since(self) -> float:
@@ -144,6 +156,11 @@ class IdleClock:
     def allowed(self) -> float:
         """For how long it may be, in seconds; 0 for ever."""
         return self._allowed
+
+    @property
+    def is_prolonged(self) -> bool:
+        """Whether it may be idle for another time than its limit."""
+        return self._allowed != self._limit
 
     def warns(self) -> bool:
         """Return whether the end is near; true once."""

@@ -11,7 +11,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypedDict
+from typing import Any, NotRequired, Protocol, TypedDict
 
 from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.backends import sessioncell
@@ -54,6 +54,7 @@ class Saved(TypedDict):
     cell: SavedCell | None
     waiting: list[str]
     holdings: SavedHoldings
+    allowed: NotRequired[float]
 
 
 class Ranks(Protocol):
@@ -187,6 +188,7 @@ class Sequencer:
         told = say.PROLONGED(time=span(left)) if left > 0 else say.PROLONGED_FOR_EVER()
         self._ranks.record.event("idle", told)
         self._say_nothing()
+        self._ranks.save()
         self.publish()
         return None
 
@@ -243,6 +245,11 @@ class Sequencer:
         return self._idle.left if self._idle.allowed else 0.0
 
     @property
+    def is_prolonged(self) -> bool:
+        """Whether it is idle, and may be so for another time than its limit."""
+        return self._is_idle and self._idle.is_prolonged
+
+    @property
     def _is_idle(self) -> bool:
         return self.ready and self.cell is None and not self._waiting
 
@@ -278,8 +285,9 @@ class Sequencer:
             if late or not cell.stops_at_a_report:
                 cell.since = now  # from now on they have to end alike, and soon
                 self._ranks.interrupt(cell)
-        # Nothing has gone wrong where they only meet; they may be slow.
-        limit = timeouts.AGREE if cell.failed or cell.interrupted else timeouts.MEET
+        # Where they only meet they may be slow, unless all of them do nothing else.
+        soon = cell.failed or cell.interrupted or cell.meeting.in_vain
+        limit = timeouts.AGREE if soon else timeouts.MEET
         if cell.since is not None and now - cell.since > limit.seconds:
             if self._ranks.hears:
                 self.part(None)
@@ -293,13 +301,20 @@ class Sequencer:
         places = self._ranks.places() if cell.asked else None
         if places is not None:
             cell.asked = False
+            if self._meets(cell):
+                cell.meeting.take([at for n, at in enumerate(places) if n not in cell.checked])
+                return
             ends = (cell.ends.get(rank, RankEnd(rank=rank)) for rank in range(self._nodes))
             found = list(zip(ends, places, strict=True))
             why = self._look_for_stall(cell, found) if cell.ends else None
             self._look_for_silence(cell, found, why)
         elif not self._ranks.hears or cell.failed or cell.interrupted:
             cell.silence.hear()
-        elif cell.stall.asks(len(cell.ends), self._nodes) or cell.silence.asks():
+        elif (
+            cell.meeting.asks()
+            if self._meets(cell)
+            else cell.stall.asks(len(cell.ends), self._nodes) or cell.silence.asks()
+        ):
             cell.asked = True
             self._ranks.ask_where()
         if spoke and cell.silence.said is None:
@@ -517,7 +532,12 @@ class Sequencer:
             self._close(cell)
             return
         cell.since = time.monotonic()
+        cell.meeting.begin()
         self._ranks.tell({"kind": "check", "cell": cell.number})
+
+    def _meets(self, cell: Cell) -> bool:
+        """Return whether all ranks have ended a cell, and meet."""
+        return len(cell.ends) == self._nodes
 
     def _close(self, cell: Cell) -> None:
         """End a cell that all ranks have ended alike: the session goes on."""
@@ -711,6 +731,7 @@ class Sequencer:
             "cell": None if self.cell is None else self.cell.saved(),
             "waiting": [one.name for one in self._waiting],
             "holdings": self._holdings.saved(),
+            "allowed": self._idle.allowed,
         }
 
     def resume(self, saved: Saved, lock: Callable[[JobDir], int | None]) -> None:
@@ -726,7 +747,8 @@ class Sequencer:
         self._holdings.resume(saved["holdings"])
         parted = saved["parted"]
         self._parted = None if parted is None else Failure.from_json(parted)
-        self._idle.begin(self._known["idle_since"])
+        if (since := self._known["idle_since"]) is not None:
+            self._idle.resume(since, saved.get("allowed"))
         for name in saved["waiting"]:
             if (cell := self._reopen(name, lock)) is not None:
                 self._waiting.append(cell)

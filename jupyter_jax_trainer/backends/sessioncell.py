@@ -9,7 +9,7 @@ from pathlib import PurePath
 from typing import TypedDict
 
 from jupyter_jax_trainer.backends.silence import SilenceWatch
-from jupyter_jax_trainer.backends.stall import StallWatch
+from jupyter_jax_trainer.backends.stall import MeetWatch, StallWatch
 from jupyter_jax_trainer.errors import JobDirError
 from jupyter_jax_trainer.jobdir.failure import EndRecord, Failure, RankEnd
 from jupyter_jax_trainer.jobdir.layout import JobDir
@@ -64,6 +64,8 @@ class Cell:
         How many reports each rank has made that waits to hear where to stop.
     stall
         Notices ranks that wait for others in vain.
+    meeting
+        Notices the same once all have ended it.
     silence
         Notices ranks of which nothing is heard.
     asked
@@ -89,6 +91,7 @@ class Cell:
         self.interrupted: float | None = None
         self.held: dict[int, int] = {}
         self.stall = StallWatch()
+        self.meeting = MeetWatch()
         self.silence = SilenceWatch(self.manifest["spec"].get("hang_timeout"))
         self.asked = False
 
@@ -186,6 +189,7 @@ class Cell:
 
     def postpone(self, seconds: float) -> None:
         """Give its ranks so much more time."""
+        self.meeting.begin()
         if self.since is not None:
             self.since += seconds
         if self.interrupted is not None:

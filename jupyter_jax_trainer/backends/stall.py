@@ -1,4 +1,4 @@
-"""Notices ranks that wait in a collective for others that have ended the cell without it."""
+"""Notices ranks that wait in vain: in a collective, or as they meet after the cell."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.worker.records import Position
 
 _AGAIN = 5.0  # seconds between questions to the ranks where they are
+_LOOKS = 3  # that show the same
 
 
 class StallWatch:
@@ -58,3 +59,38 @@ class StallWatch:
             self._since = now
             return None
         return now - self._since
+
+
+class MeetWatch:
+    """Whether ranks that meet after a cell wait for each other in vain.
+
+    They do where each that has not met the others waits for them and could do nothing else, at some
+    looks one after the other. One that is only slow has something to do, or does not answer.
+    """
+
+    def __init__(self) -> None:
+        self._pause = timeouts.AGREE.seconds / 8
+        self._ask_at = 0.0
+        self._found = 0
+
+    @property
+    def in_vain(self) -> bool:
+        """Whether they do."""
+        return self._found >= _LOOKS
+
+    def begin(self) -> None:
+        """Forget what was: they meet from now on, or were stopped meanwhile."""
+        self._found, self._ask_at = 0, time.monotonic() + self._pause
+
+    def asks(self) -> bool:
+        """Return whether it is time to ask the ranks where they are."""
+        now = time.monotonic()
+        if now < self._ask_at:
+            return False
+        self._ask_at = now + self._pause
+        return True
+
+    def take(self, others: Sequence[Position | None]) -> None:
+        """Take note of the answers of the ranks that have not met the others."""
+        stand = all(one is not None and one.get("meets") for one in others)
+        self._found = self._found + 1 if others and stand else 0

@@ -539,12 +539,17 @@ class Job:
         Raises
         ------
         BackendError
-            It has not ended after 10 s, on Kubernetes after 45 s.
+            It has not ended after 10 s, on Kubernetes after 45 s. A session's cell has 9 s more,
+            until its ranks are started anew.
         """
         if not self.active:
             return
         self.begin_cancel()
-        deadline = time.monotonic() + self.backend.cancel_timeout.seconds
+        patience = self.backend.cancel_timeout.seconds
+        if "cell_of" in self.manifest:
+            # Its ranks may come to a report, and then to an end, before they are killed.
+            patience += timeouts.INTERRUPT.seconds + timeouts.AGREE.seconds
+        deadline = time.monotonic() + patience
         while self.active:
             if time.monotonic() > deadline:
                 elsewhere = say.CANCEL_ELSEWHERE() if self._is_elsewhere() else None

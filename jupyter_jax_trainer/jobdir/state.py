@@ -585,6 +585,7 @@ def position_record(message: Mapping[str, JsonValue]) -> Position:
         "frame": frame if isinstance(frame, str) else None,  # in a log it is the message's number
         "seconds": _seconds(message.get("seconds")),
         "waits": message.get("waits") is True,
+        "meets": message.get("meets") is True,
         "compiles": _text(message.get("compiles")),
     }
 

@@ -230,7 +230,7 @@ class Worker:
             session.take_over(self.pod)
         self.channel.send("running", pid=os.getpid())
         session.serve()
-        self._finish(reporter)
+        self._finish(reporter, rendezvous.finish_session)
 
     def _prepare_in_pod(self, archive: Archive) -> None:
         assert self.pod is not None
@@ -308,7 +308,7 @@ class Worker:
             collect(names, namespace, self.rank, self.nodes, None)
             self._waits = rendezvous.read("held", 0) == str(True)
 
-    def _finish(self, reporter: Reporter) -> None:
+    def _finish(self, reporter: Reporter, meet: Callable[[], bool] = rendezvous.finish) -> None:
         """Do what a normal end of the interpreter does, while errors can still be told."""
         reporter.flush()
         self._timing.end()
@@ -320,7 +320,7 @@ class Worker:
             self._status.close()
         if self._held is None:
             self.channel.send("finished")
-        rendezvous.finish()
+        together = meet()
         if self._waits:
             rendezvous.dissolve()
         if self._held is not None:
@@ -331,7 +331,8 @@ class Worker:
         # From here on the work is done, whatever happens: leave without jax's own teardown, which
         # waits for ranks that have already left.
         self._ending.acquire()
-        atexit._run_exitfuncs()
+        if together:  # else jax's own end would wait once more
+            atexit._run_exitfuncs()
 
     def _fail(self, error: BaseException) -> NoReturn:
         """Tell the supervisor, then the other ranks, and leave without any teardown.

@@ -215,6 +215,9 @@ class Position(TypedDict):
         known, as of a worker of version 0.1.
     waits
         Whether it waits in jax for what other ranks have to do, too; false where that is not known.
+    meets
+        Whether it waits for the others in the check after a cell, and could do nothing else; false
+        where that is not known.
     compiles
         The function that it compiles; None for none.
     """
@@ -225,6 +228,7 @@ class Position(TypedDict):
     frame: str | None
     seconds: float | None
     waits: NotRequired[bool]
+    meets: NotRequired[bool]
     compiles: NotRequired[str | None]
 
 

@@ -82,6 +82,11 @@ def devices_in_use() -> list[Any]:
     return list(jax.local_devices())
 
 
+def computes_here() -> bool:
+    """Return whether the devices of this process are its processors."""
+    return all(device.platform == "cpu" for device in devices_in_use())
+
+
 def configure(settings: Mapping[str, JsonValue]) -> None:
     """Give jax the settings of the notebook, save those that the job's environment sets itself."""
     import_jax()
@@ -362,15 +367,29 @@ def watch_notice(take: Callable[[], None]) -> None:
     _watch(_NOTICE, lambda _: take(), "jaxtrain-notice")
 
 
-def finish() -> None:
+def finish() -> bool:
     """Wait for the other ranks, then leave jax.distributed together with them.
 
     A rank that ends late must not fail a good job: the time is long.
     """
     client = _client()
-    if client is None:
-        return
-    client.wait_at_barrier(_FINISHED, _milliseconds(timeouts.FINISH))
+    if client is not None:
+        client.wait_at_barrier(_FINISHED, _milliseconds(timeouts.FINISH))
+    return True
+
+
+def finish_session() -> bool:
+    """Do the same where the ranks of a session are told to end; return whether all have come.
+
+    A pod that could not be told comes to its end by itself, in half of the time, or hangs.
+    """
+    client = _client()
+    try:
+        if client is not None:
+            client.wait_at_barrier(_FINISHED, 2 * _milliseconds(timeouts.UNREACHED))
+    except Exception:
+        return False
+    return True
 
 
 def dissolve() -> None:

@@ -440,7 +440,11 @@ class Session:
         """Say whether the ranks are in step after a cell."""
         with contextlib.suppress(Exception):  # of a cell that failed: it has told its error
             rendezvous.settle(self._broken)
-        self._channel.send("checked", cell=number, agreed=rendezvous.in_step(number))
+        # The queue of a GPU may be long, and nobody sees that it gets shorter.
+        self._lookout.meets = rendezvous.computes_here()
+        agreed = rendezvous.in_step(number)
+        self._lookout.meets = False
+        self._channel.send("checked", cell=number, agreed=agreed)
         if self._notice is not None:
             self._notice.note_done(number)
 

@@ -10,12 +10,15 @@ import inspect
 import linecache
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
 _KNOWN = 4096  # places that are remembered
+_TRIES, _MOMENT = 3, 0.005  # how often threads are looked at, and seconds in between
 _BUSY = 0.2  # of a core: whoever uses more computes something
 _BLOCK = "block_until_ready"
 _UNSEEN = object()  # in place of a variable that can't be looked at; most are compiled functions
@@ -33,6 +36,28 @@ class Effort:
         before, self._looked = self._looked, (time.monotonic(), time.process_time())
         wall, used = (now - then for now, then in zip(self._looked, before, strict=True))
         return used < _BUSY * wall
+
+
+def others_sleep() -> bool:
+    """Return whether all other threads of this process sleep; false where that can't be told.
+
+    One that computes, or waits for a processor or a disk, does not; nor does one for a moment that
+    only looks at something, so there is more than one try.
+    """
+    for _ in range(_TRIES):
+        if _all_sleep(str(threading.get_native_id())):
+            return True
+        time.sleep(_MOMENT)
+    return False
+
+
+def _all_sleep(but: str) -> bool:
+    try:
+        tasks = [task for task in os.listdir("/proc/self/task") if task != but]
+        stats = [Path("/proc/self/task", task, "stat").read_text() for task in tasks]
+    except OSError:  # there is no such thing, or a thread has ended
+        return False
+    return all(stat.rpartition(")")[2].split()[0] == "S" for stat in stats)
 
 
 def waits_for_others(frame: FrameType | None, idle: bool) -> bool:

@@ -13,7 +13,7 @@ from types import FrameType
 
 from jupyter_jax_trainer.worker import timeouts
 from jupyter_jax_trainer.worker.records import Position
-from jupyter_jax_trainer.worker.standstill import Effort, waits_for_others
+from jupyter_jax_trainer.worker.standstill import Effort, others_sleep, waits_for_others
 
 _INTERVAL = 1.0  # seconds between looks at the main thread
 _PATHS = sysconfig.get_paths()
@@ -32,9 +32,15 @@ class Lookout:
     ----------
     compiles
         Gives the name of the function that the main thread compiles.
+
+    Attributes
+    ----------
+    meets
+        The main thread meets the other ranks, with nothing else to do for this process.
     """
 
     def __init__(self, compiles: Callable[[], str | None] = lambda: None) -> None:
+        self.meets = False
         self._compiles = compiles
         self._cell_file = ""
         self._labels: Mapping[str, str] = {}
@@ -93,6 +99,7 @@ class Lookout:
             "frame": self._describe(own) if own is not None and outside else None,
             "seconds": time.monotonic() - self._since,
             "waits": waits_for_others(frames[0] if frames else None, self._effort.is_idle()),
+            "meets": self.meets and others_sleep(),
             "compiles": self._compiles(),
         }
 

@@ -294,6 +294,31 @@ def test_modules_of_the_user_stay_and_are_replaced_when_their_files_change(
     assert book["found"] == (22, 22)
 
 
+@pytest.fixture
+def usual_times(monkeypatch):
+    """What is promised with the time-outs as they are."""
+    for name in ("AGREE", "MEET"):
+        monkeypatch.delenv(f"JAXTRAIN_{name}_TIMEOUT", raising=False)
+
+
+def found_after(job, word):
+    """Return how many seconds after a rank printed a word and the time the job has ended."""
+    said = [line.text.split() for line in job.logs() if line.text.startswith(word)]
+    return job.ended - max(float(time) for _, time in said)
+
+
+def test_a_rank_that_fails_alone_is_found_in_time(book, usual_times):
+    line = "-s usual -n 2"
+    book.cell("import jax, time\nfrom jax.experimental import multihost_utils as m", line)
+    failed = book.fails(
+        "if jax.process_index() == 1:\n    print('fails', time.time())\n"
+        "    raise ValueError('alone')\nm.sync_global_devices('x')",
+        line,
+    )
+    assert found_after(failed, "fails") < 5
+    of_session("usual").cancel()
+
+
 def test_a_rank_that_fails_alone_is_found_and_what_is_lost_is_named(book):
     book.cell("import jax\nmodel = 1\nfrom jax.experimental import multihost_utils as m")
     before = ranks_of(of_session())
@@ -343,9 +368,8 @@ def test_an_error_of_what_was_dispatched_belongs_to_its_cell_and_to_no_other(boo
 
 
 @pytest.mark.parametrize("rank", [0, 1])
-def test_a_program_that_only_one_rank_started_is_found(book, rank, monkeypatch):
+def test_a_program_that_only_one_rank_started_is_found(book, rank, usual_times):
     """It would meet the next program of the other rank, and both would compute nonsense."""
-    monkeypatch.setenv("JAXTRAIN_MEET_TIMEOUT", "1")
     failed = book.fails(
         "import jax, numpy as np, threading, time\n"
         "from jax.sharding import Mesh, PartitionSpec as P\n"
@@ -354,10 +378,12 @@ def test_a_program_that_only_one_rank_started_is_found(book, rank, monkeypatch):
         " in_specs=P(), out_specs=P()))\n"
         f"if jax.process_index() == {rank}:\n"
         "    threading.Thread(target=total, args=(np.ones(3),), daemon=True).start()\n"
-        "    time.sleep(0.3)\n",
+        "    time.sleep(0.3)\n"
+        "print('over', time.time())\n",
         "-s hasty -n 2",
     )
     assert failed.failure.kind in ("error", "aborted", "crashed")
+    assert found_after(failed, "over") < 5
     assert book.cell("print('fine')", "-s hasty").state == "Succeeded"
     of_session("hasty").cancel()
 
@@ -453,6 +479,25 @@ def test_a_cell_can_be_cancelled_and_the_session_goes_on(book):
     assert job.state == "Cancelled"
     book.cell("pass", "-s lab -n 2 -o kept")
     assert book["kept"] == 7
+
+
+def test_a_cell_that_does_not_stop_is_waited_for_until_its_ranks_are_started_anew(
+    book, monkeypatch
+):
+    for name, seconds in (("INTERRUPT", "2"), ("AGREE", "2"), ("CANCEL", "3")):
+        monkeypatch.setenv(f"JAXTRAIN_{name}_TIMEOUT", seconds)
+    line = "-s stubborn -n 2"
+    book.cell("import time\nfrom jupyter_jax_trainer import report\nkept = 1", line)
+    job = detached(
+        book,
+        "report(loss=1)\nprint('waits', flush=True)\n"
+        "while True:\n    try:\n        time.sleep(600)\n    except KeyboardInterrupt:\n        pass",
+        line,
+    )
+    wait_for_text(job, "waits")
+    job.cancel()
+    assert job.state == "Cancelled" and "kept" in job.reason
+    of_session("stubborn").cancel()
 
 
 def test_ranks_that_report_stop_at_one_step_with_all_variables(book):

@@ -201,6 +201,32 @@ def test_a_failed_cell_names_what_it_has_donated_and_what_it_reads_that_was_dona
     assert run(5, None, ["x"], x=True, y=True) == (None, [])
 
 
+@pytest.mark.parametrize("slow", [False, True])
+def test_ranks_that_meet_in_vain_are_started_anew_soon_and_slow_ones_are_not(
+    lab, monkeypatch, slow
+):
+    monkeypatch.setenv("JAXTRAIN_AGREE_TIMEOUT", "0.1")
+    _, cells = lab
+    begun(lab)
+    stopped = []
+    ranks = cells._ranks
+    ranks.stop = lambda: stopped.append(True)
+    ranks.places = lambda: [{"meets": True}, {"meets": not slow}]
+    for rank in (0, 1):
+        cells.take_end(rank, 1, None, {**bound([], 1), "saved": None}, rank)
+    until = time.monotonic() + 0.5
+    while not stopped and time.monotonic() < until:
+        time.sleep(0.01)
+        cells.step()
+    assert bool(stopped) != slow
+    if slow:  # the other one has met it, and this one can do nothing else
+        cells.take_check(1, 1, True)
+        until = time.monotonic() + 5
+        while not stopped and time.monotonic() < until:
+            cells.step()
+        assert stopped
+
+
 def test_what_another_store_has_the_ranks_do_is_followed_and_own_cells_are_given_up(lab):
     directory, cells = lab
     cell = begun(lab)
@@ -220,3 +246,29 @@ def test_what_another_store_has_the_ranks_do_is_followed_and_own_cells_are_given
     cells.publish()
     assert session.known(directory)["variables"]["theirs"]["ranks"] == [0]
     assert cells.probe() == 6
+
+
+def test_what_was_prolonged_stays_so_for_whoever_goes_on(lab):
+    directory, cells = lab
+    kept = []
+    cells._ranks.save = lambda: kept.append(cells.saved())
+    cells.start()
+    usual = session.known(directory)["idle_ends"]
+    assert cells.prolong(7200) is None
+    ends = session.known(directory)["idle_ends"]
+    assert ends > usual + 5000
+    after = Sequencer(directory, cells._ranks)
+    after.resume(kept[-1], lambda _: None)
+    after.publish()
+    assert session.known(directory)["idle_ends"] == pytest.approx(ends, abs=1)
+    assert after.idle_left == pytest.approx(7200, abs=60) and after.is_prolonged
+    after.prolong(0)
+    last = Sequencer(directory, cells._ranks)
+    last.resume(after.saved(), lambda _: None)
+    last.publish()
+    assert session.known(directory)["idle_ends"] is None
+    last.start()  # after a cell it is as usual
+    assert session.known(directory)["idle_ends"] == pytest.approx(usual, abs=60)
+    older = {name: one for name, one in kept[0].items() if name != "allowed"}
+    last.resume(older, lambda _: None)  # of a version that did not keep it
+    assert not last.is_prolonged

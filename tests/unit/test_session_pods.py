@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import tempfile
+import time
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -277,6 +278,91 @@ def test_it_ends_when_it_is_idle_without_anybody_and_not_while_a_cell_runs(pods)
         assert run.end() == 0
         assert run.get("ended")["error"] is None and run.has("finished")
     assert session.runs[0].get("idle")["seconds"] == 1.0
+
+
+@pytest.mark.parametrize("slow", [0, 1])
+def test_a_rank_that_has_ended_its_part_waits_for_the_others_for_as_long_as_they_need(pods, slow):
+    session = pods(nodes=2, idle="1", JAXTRAIN_UNREACHED_TIMEOUT="1")
+    session.cell(f"import jax, time\nif jax.process_index() == {slow}: time.sleep(4.5)")
+    session.runs[slow].read(lambda run: run.has("ended"))
+    last = time.monotonic()
+    for run in (session.runs[1 - slow], session.runs[slow]):
+        run.read(lambda run: run.has("finished"))
+        assert time.monotonic() - last > 0.9, "it counts from the end of the last rank"
+        assert run.end() == 0 and run.get("ended")["error"] is None
+
+
+def test_ranks_that_meet_in_vain_say_so(pods):
+    session = pods(nodes=2)
+    session.cell(
+        "import jax, numpy as np, threading, time\n"
+        "from jax.sharding import Mesh, PartitionSpec as P\n"
+        "total = jax.jit(jax.shard_map(lambda x: jax.lax.psum(x, 'i'),"
+        " mesh=Mesh(jax.devices(), 'i'), in_specs=P(), out_specs=P()))\n"
+        "if jax.process_index():\n"
+        "    threading.Thread(target=total, args=(np.ones(3),), daemon=True).start()\n"
+        "    time.sleep(0.5)"
+    )
+    session.wait("ended")
+    session.tell(kind="check", cell=1, order=12)
+
+    def meets():
+        found = [one["where"] for one in session.line.where(session.target)]
+        return len(found) == 2 and all(one and one["meets"] for one in found)
+
+    eventually(meets)
+
+
+def test_pods_hear_for_how_long_the_session_may_be_idle(pods):
+    session = pods(nodes=2, idle="2", JAXTRAIN_UNREACHED_TIMEOUT="1")
+    session.cell("pass")
+    session.wait("ended")
+    for _ in range(2):  # the next follower says it again
+        session.tell(kind="prolong", seconds=4)
+        told = time.monotonic()
+    for run in reversed(session.runs):
+        run.read(lambda run: run.has("finished"))
+        assert time.monotonic() - told > 3.9
+        assert run.end() == 0
+
+
+def test_a_pod_that_does_not_answer_may_be_at_work_and_is_asked_again(pods):
+    short = {"JAXTRAIN_PROOF_TIMEOUT": "0.3", "JAXTRAIN_UNREACHED_TIMEOUT": "30"}
+    session = pods(nodes=2, idle="1", **short)
+    session.cell("import jax, time\nif jax.process_index(): time.sleep(5)")
+    session.runs[0].read(lambda run: run.has("ended"))
+    pod = session.runs[1].process
+    pod.send_signal(signal.SIGSTOP)
+    time.sleep(3)
+    pod.send_signal(signal.SIGCONT)
+    session.wait("ended")
+    session.cell("print('next')")
+    session.wait("ended", 2)
+    assert [printed(run, 2) for run in session.runs] == [["next"]] * 2
+    assert [run.end() for run in session.runs] == [0, 0]
+
+
+def test_it_ends_though_a_pod_hangs(pods):
+    short = {"JAXTRAIN_PROOF_TIMEOUT": "0.3", "JAXTRAIN_UNREACHED_TIMEOUT": "2"}
+    session = pods(nodes=2, idle="1", **short)
+    session.cell("pass")
+    session.wait("ended")
+    session.runs[1].process.send_signal(signal.SIGSTOP)
+    assert session.runs[0].end() == 0
+    session.runs[1].process.send_signal(signal.SIGCONT)
+    assert session.runs[1].end() == 0
+
+
+def test_pods_without_ranks_or_without_the_first_pod_end_too(pods):
+    session = pods(nodes=2, idle="1", JAXTRAIN_UNREACHED_TIMEOUT="2")
+    session.cell("pass")
+    session.wait("ended")
+    podruns.kill(session.runs[0])
+    assert session.runs[1].end() == 0
+    alone = pods(idle="1")
+    alone.cell("import os\nos.kill(os.getpid(), 9)")
+    alone.wait("gone")
+    assert alone.runs[0].end() == 0 and alone.runs[0].has("idle")
 
 
 def test_a_session_that_ends_takes_no_more(pods):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import subprocess
 import sys
 
 import pytest
@@ -81,3 +82,40 @@ def test_only_who_waits_all_the_time_has_waited(monkeypatch):
         assert watch.take([waits]) is None
         clock[0] += 1
         assert watch.take([waits]) == 1
+
+
+def test_ranks_that_meet_wait_in_vain_when_none_of_them_could_do_anything(monkeypatch):
+    monkeypatch.setenv("JAXTRAIN_AGREE_TIMEOUT", "8")
+    clock = [100.0]
+    monkeypatch.setattr(stall.time, "monotonic", lambda: clock[0])
+    watch = stall.MeetWatch()
+    stands, slow = {"meets": True}, {"meets": False}
+
+    def look(*others):
+        clock[0] += 1.1
+        assert watch.asks() and not watch.asks()
+        watch.take(others)
+        return watch.in_vain
+
+    watch.begin()
+    assert not watch.asks()
+    assert [look(stands, stands) for _ in range(3)] == [False, False, True]
+    for others in ([stands, slow], [stands, None], []):
+        assert not look(*others)
+        assert [look(stands) for _ in range(3)] == [False, False, True]
+    watch.begin()
+    assert not watch.in_vain
+
+
+def test_a_process_whose_other_threads_sleep_is_told_from_one_that_has_something_to_do():
+    code = (
+        "import hashlib, threading, time\n"
+        "from jupyter_jax_trainer.worker.standstill import others_sleep\n"
+        "threading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n"
+        "time.sleep(0.05)\nprint(others_sleep())\n"
+        "def compute():\n    while True: hashlib.sha256(bytes(1 << 22))\n"
+        "threading.Thread(target=compute, daemon=True).start()\n"
+        "time.sleep(0.05)\nprint(others_sleep())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
+    assert done.stdout.split() == ["True", "False"]

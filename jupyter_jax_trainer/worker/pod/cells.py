@@ -9,12 +9,17 @@ Rank 0 passes it on to the others, in pods of their own; what is large comes as 
             {"number", "error": "over"} once the session ends
 
     to the other pods the same without addresses, and {"ask": "rests", "number"}, whose answer has
-    "rests": true where no cell runs
+    "rested": for how many seconds no cell has run there, 0 while one does
+
+Rank 0 alone decides when the session has been idle for long: a rank that a cell leaves out, or that
+has ended it early, knows nothing of the others. Other pods end by themselves only when rank 0 has
+not asked for long.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import selectors
 import time
@@ -32,8 +37,8 @@ from jupyter_jax_trainer.worker.pod.wire import Message, Owner, Wire
 
 IDLE_VARIABLE = "JAXTRAIN_IDLE"  # seconds; 0 for ever: there for sessions alone
 ASKS = ("tell", "rests")
-_LATER = 60.0  # seconds after which a pod ends by itself that rank 0 could not tell to
 _TICK, _LEAST = 0.1, 0.001  # seconds
+_AGAIN = 1.0  # seconds between two times that the others are asked
 
 
 @dataclass(eq=False)
@@ -44,8 +49,8 @@ class _Round:
     ----------
     problem
         What a pod says that keeps it from it.
-    busy
-        A rank runs a cell.
+    rested
+        For how many seconds none of the ranks that have answered has run a cell.
     """
 
     done: Callable[[_Round], None]
@@ -53,7 +58,7 @@ class _Round:
     until: float
     peers: list[Peer]
     problem: str = "unreachable"
-    busy: bool = False
+    rested: float = math.inf
 
 
 class Cells:
@@ -73,6 +78,11 @@ class Cells:
         Called with the limit before the ranks are told to end.
     bundle
         Gives the file of the bundle that came last, where it has this hash.
+
+    Attributes
+    ----------
+    owner
+        Whose the session is.
     """
 
     def __init__(
@@ -86,15 +96,14 @@ class Cells:
         bundle: Callable[[str], str | None],
     ) -> None:
         self._lives = False  # the rank has come to wait for cells
+        self.owner: Owner | None = None
         self._key, self._rank = key, rank
-        self._later = _LATER if rank else 0.0
-        self._usual = limit and limit + self._later
-        self._limit = self._usual
+        self._usual = self._limit = limit
         self._selector = selector
         self._tell_rank, self._on_idle, self._bundle = tell_rank, on_idle, bundle
         self._since: float | None = None  # when the rank began to rest
+        self._asked = time.monotonic()  # when rank 0 last asked the others; here, for them
         self._over = False
-        self._owner: Owner | None = None
         self._addresses: dict[int, Address] = {}
         self._rounds: list[_Round] = []
         self._kept = -1  # a bundle in memory
@@ -105,13 +114,22 @@ class Cells:
         return self._lives and not self._over
 
     @property
+    def is_over(self) -> bool:
+        """Whether the session has ended."""
+        return self._over
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the session has ended, and nobody has to be told any more."""
+        return self._over and not self._rounds
+
+    @property
     def patience(self) -> float | None:
         """In how many seconds `tick` has to be called; None where nothing has to be done."""
         if self._rounds:
             return _TICK
-        if self._since is None or not self._limit or self._over:
-            return None
-        return max(_LEAST, self._since + self._limit - time.monotonic())
+        due = self._due
+        return None if due == math.inf else max(_LEAST, due - time.monotonic())
 
     def tick(self) -> None:
         """End a session that has been idle for long, and give up pods that don't answer."""
@@ -119,9 +137,28 @@ class Cells:
         for one in self._rounds[:]:
             if now > one.until:
                 self._finish(one)
-        idle = self._since is not None and 0 < self._limit < now - self._since
-        if idle and not self._over and not self._rounds:
+        if self._rounds or now < self._due:
+            return
+        if self._rank:
+            self._end()
+        else:
+            self._asked = now
             self._ask_all({"ask": "rests"}, self._on_rests)
+
+    @property
+    def _due(self) -> float:
+        """When rank 0 asks whether all rest, and another pod ends by itself."""
+        if self._over:
+            return math.inf
+        if self._rank:
+            if self._since is None or not self._usual:
+                return math.inf
+            return max(self._since, self._asked) + self._usual + timeouts.UNREACHED.seconds
+        # It asks in a cell, too: pods that hear nothing for long end by themselves.
+        due = self._asked + self._usual / 2 if self._usual and self._addresses else math.inf
+        if self._since is not None and self._limit:
+            due = min(due, max(self._since + self._limit, self._asked + _AGAIN))
+        return due
 
     def abandon(self) -> None:
         """Close all files, in a process that is forked."""
@@ -168,7 +205,7 @@ class Cells:
         """Let the session be idle from now for so long; 0 for ever."""
         if self._since is not None and isinstance(seconds, int | float):
             spent = time.monotonic() - self._since
-            self._limit = seconds and spent + seconds + self._later
+            self._limit = seconds and spent + seconds
 
     def _keep(self, body: bytes) -> str:
         """Put a bundle where the rank finds it."""
@@ -210,8 +247,11 @@ class Cells:
         """Take a question."""
         head = message.head
         told, to = head.get("told"), head.get("to")
+        if self._rank:
+            self._asked = time.monotonic()
         if head.get("ask") == "rests":
-            peer.send({"number": number, "rests": self._since is not None})
+            rested = 0.0 if self._since is None else time.monotonic() - self._since
+            peer.send({"number": number, "rested": rested})
         elif self._over or not isinstance(told, dict):
             peer.send({"number": number, "error": "over"})
         elif (problem := self._pass_on(told, to, bytes(message.body))) is not None:
@@ -220,8 +260,7 @@ class Cells:
             self._over = told.get("kind") == "end"
             peer.send({"number": number, "told": True})
         else:
-            self._owner = peer.wire.owner
-            self._addresses = read_addresses(head.get("addresses"))
+            self._addresses |= read_addresses(head.get("addresses"))
             passed: dict[str, JsonValue] = {"ask": "tell", "told": told, "to": to}
             done = partial(_answer, peer, number)
             self._ask_all(passed, done, bytes(message.body), message.digest)
@@ -237,11 +276,11 @@ class Cells:
         others = {rank: at for rank, at in self._addresses.items() if rank != self._rank}
         current = _Round(done, set(others), time.monotonic() + timeouts.PROOF.seconds, [])
         self._rounds.append(current)
-        if self._owner is not None:
+        if self.owner is not None:
             for rank, address in others.items():
                 peer = dial(
                     address,
-                    Wire(self._key, rank, self._owner),
+                    Wire(self._key, rank, self.owner),
                     self._selector,
                     partial(self._hear, current, rank),
                     lambda _: None,
@@ -258,7 +297,9 @@ class Cells:
             current.problem = str(message.head["error"])
             self._finish(current)
             return
-        current.busy |= message.head.get("rests") is False
+        rested = message.head.get("rested")
+        if isinstance(rested, int | float):
+            current.rested = min(current.rested, rested)
         current.missing.discard(rank)
         if not current.missing:
             self._finish(current)
@@ -273,17 +314,23 @@ class Cells:
     # -- a session that is idle ----------------------------------------------------------------
 
     def _on_rests(self, found: _Round) -> None:
-        """End the session, unless another rank is still at work, or a cell has come meanwhile."""
+        """End the session, unless a rank works or has until lately.
+
+        A pod that does not answer may be at work; but the session has to end though one hangs, or
+        is gone. It is asked for as long as Kubernetes waits for a node that does not answer.
+        """
+        if self._since is None or self._over:
+            return
         now = time.monotonic()
-        if self._since is None or now - self._since < self._limit:
-            return
-        if found.busy:
-            self._since = now
-            return
-        self._over = True
-        if not self._rank:
+        self._since = max(self._since, now - found.rested)
+        patience = timeouts.UNREACHED.seconds if found.missing else 0.0
+        if self._limit and now - self._since >= self._limit + patience:
             self._on_idle(self._limit)
             self._ask_all({"ask": "tell", "told": {"kind": "end"}}, lambda _: None)
+            self._end()
+
+    def _end(self) -> None:
+        self._over = True
         self._pass_on({"kind": "end"}, None, b"")
 
 

@@ -206,6 +206,8 @@ class Parent:
                 key.data()
             self._relay.tick()
             self._forget_kills()
+            if self._cells is not None and self._cells.is_done and not self._pid:
+                self._leave(0)  # the session has ended well, though this rank has not
 
     def _count_kills(self) -> None:
         """Count the kills for lack of memory from now on."""
@@ -281,16 +283,22 @@ class Parent:
     def _end(self, status: int) -> None:
         """Say how the rank was ended where it could not do so itself, and end likewise.
 
-        That of a session may be started anew.
+        That of a session may be started anew; where that has ended, it does not matter.
         """
         starved = status == -signal.SIGKILL and memory_kills(*_KILLS) > self._kills
         channel = PodChannel(self._key, self._rank, None)
-        if self._cells is not None and self._cells.can_start_anew and not self._is_told_to_end:
-            self._stop()
-            self._count_kills()
-            channel.send("gone", exit=status, out_of_memory=starved)
-            return
+        if self._cells is not None and not self._is_told_to_end:
+            anew = self._cells.can_start_anew
+            if anew or self._cells.is_over:
+                self._stop()
+                self._count_kills()
+                if anew:
+                    channel.send("gone", exit=status, out_of_memory=starved)
+                return
         if status < 0:
             channel.send("killed", signal=-status, out_of_memory=starved)
+        self._leave(status if status >= 0 else 128 - status)
+
+    def _leave(self, status: int) -> NoReturn:
         wait_for_reader(1, timeouts.PIPE.seconds)
-        os._exit(status if status >= 0 else 128 - status)
+        os._exit(status)

@@ -236,6 +236,8 @@ class Relay:
             return False
         if self._owner is None or owner.epoch > self._owner.epoch:
             self._owner = owner
+            if self.cells is not None:
+                self.cells.owner = owner
         return owner == self._owner
 
     # -- where ranks are -----------------------------------------------------------------------

@@ -138,12 +138,13 @@ class Session:
         with self._guard:
             refused = self._cells.prolong(seconds)
             if refused is None:
-                told: Mapping[str, JsonValue] = {
-                    "kind": "prolong",
-                    "seconds": self._cells.idle_left,
-                }
-                self._errands.put(Tell(told, dict(self._processes)))
+                self._tell_prolonged()
             return refused
+
+    def _tell_prolonged(self) -> None:
+        """Tell the pods for how long the session may be idle from now on."""
+        left: Mapping[str, JsonValue] = {"kind": "prolong", "seconds": self._cells.idle_left}
+        self._errands.put(Tell(left, dict(self._processes)))
 
     def has(self, cell: str) -> bool:
         """Return whether a cell waits or runs here."""
@@ -581,3 +582,5 @@ class Session:
         if self._restart is not None:
             self._errands.put(Restart(self._restart, self._on_restart))
         self._cells.retell()
+        if self._cells.is_prolonged:
+            self._tell_prolonged()  # they may not have heard of it
