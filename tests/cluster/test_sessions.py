@@ -299,8 +299,13 @@ def test_other_pods_are_an_empty_session_and_no_cell_runs_twice(book):
     assert (job.state, behind.state) == ("Failed", "Cancelled")
     assert behind.started is None and "lab" in behind.reason
     eventually(lambda: lab.state == "Suspended")
+    after = book.detached("print('kept' in globals())")
+    eventually(lambda: after.state == "Queued" and "stopped" in (after.reason or ""))
+    assert "%jaxtrain resume lab" in after.hint
+    with pytest.raises(UsageError, match="resume lab"):
+        session("lab").restart()
     lab.resume()
-    after = book.cell("print('kept' in globals())")
+    assert after.wait().state == "Succeeded"
     assert words(after) == ["False", "False"] and known()["variables"] == {}
 
 

@@ -13,6 +13,7 @@ from jupyter_jax_trainer.jobdir import files, session
 from jupyter_jax_trainer.jobdir.state import new_rank
 from jupyter_jax_trainer.jobdir.writer import Recorder
 from jupyter_jax_trainer.options.spec import JobSpec
+from jupyter_jax_trainer.states import State
 
 VARIABLE = {
     "kind": "array",
@@ -91,6 +92,28 @@ def test_ranks_that_come_in_the_place_of_others_have_what_those_saved_and_it_is_
     assert "saved before its pods end: w" in told and "Lost are text." in told
     cells.lose()  # ranks started anew in the same pods have nothing
     assert session.known(directory)["restored"] is None
+
+
+def test_a_cell_for_a_suspended_session_waits_and_says_what_resumes_it(lab):
+    _, cells = lab
+    begun(lab)
+    cells.leave("suspended")
+    cells._ranks.record.change(State.SUSPENDED, "its pods are stopped", "hint of a job")
+    sent = made_cell(make_job("lab-cell-2", "Queued", spec=JobSpec(nodes=2)), "lab")
+    assert cells.accept("lab-cell-2", sent.take_lock()) is None
+    state = files.read_json(sent.state, {})
+    assert state["state"] == "Queued" and "its pods are stopped" in state["reason"]
+    assert "%jaxtrain resume lab" in state["hint"]
+    for refused in (cells.restart(), cells.prolong(60)):
+        assert "%jaxtrain resume lab" in refused
+    cells._ranks.record.change(State.STARTING)
+    cells.look()
+    state = files.read_json(sent.state, {})
+    assert state["state"] == "Queued" and state["hint"] is None
+    assert "resume" not in cells.restart()
+    cells.start()
+    cells.step()
+    assert files.read_json(sent.state, {})["state"] == "Running"
 
 
 def test_ranks_that_can_not_be_heard_are_given_time_to_meet(lab, monkeypatch):
