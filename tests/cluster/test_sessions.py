@@ -320,6 +320,14 @@ def test_a_lost_pod_fails_the_session_and_its_cell_and_what_waits_is_handed_back
     assert behind.started is None and "lab" in behind.reason
 
 
+def test_a_pod_whose_rank_rests_for_longer_than_the_limit_waits_for_the_others(book):
+    line = "-s uneven -n 2"
+    short = "--idle 4 --env JAXTRAIN_UNREACHED_TIMEOUT=4"
+    book.cell("import jax, time\nif jax.process_index() == 0: time.sleep(15)", short, line)
+    assert words(book.cell("print('whole')", line=line)) == ["whole", "whole"]
+    of_session("uneven").cancel()
+
+
 def test_it_ends_by_itself_when_it_is_idle_though_nobody_looks(book, namespace):
     job = book.cell("print('here')", line="-s brief -n 2 --idle 4")
     kill_follower(book.store)
