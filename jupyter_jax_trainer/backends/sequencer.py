@@ -168,7 +168,7 @@ class Sequencer:
     def restart(self) -> str | None:
         """Start the ranks anew; give why not, if that is refused."""
         if not self.ready:
-            return say.RANKS_START()
+            return self._suspended or say.RANKS_START()
         self.part(Failure(kind="cancelled", message=say.RESTART_ASKED()))
         return None
 
@@ -181,7 +181,7 @@ class Sequencer:
             From now; 0 for ever, None for as long as its limit is.
         """
         if not self._is_idle:
-            return say.NOT_IDLE()
+            return self._suspended or say.NOT_IDLE()
         if (refused := self._idle.prolong(seconds)) is not None:
             return refused
         left = self._idle.left
@@ -360,6 +360,7 @@ class Sequencer:
         """Say what each cell waits for."""
         ahead = [] if self.cell is None else [self.cell]
         for cell in self._waiting:
+            hint = None
             if ahead:
                 reason = say.BEHIND_CELLS(
                     names=joined([one.known_to(cell) for one in ahead], most=4)
@@ -369,8 +370,16 @@ class Sequencer:
             else:
                 why = self._ranks.record.state["reason"] or say.RANKS_STARTING()
                 reason = say.WAITS_FOR_SESSION(session=self._name, why=why)
-            cell.record.change(State.QUEUED, reason)
+                hint = say.RESUME(session=self._session) if self._suspended else None
+            cell.record.change(State.QUEUED, reason, hint)
             ahead.append(cell)
+
+    @property
+    def _suspended(self) -> Text | None:
+        """What is said of a session that somebody has suspended; None for others."""
+        if self._ranks.record.state["state"] == State.SUSPENDED:
+            return say.IS_SUSPENDED(session=self._session)
+        return None
 
     def _take_back(self) -> None:
         """End cells that were cancelled while they waited."""

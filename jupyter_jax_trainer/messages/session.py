@@ -14,6 +14,11 @@ SESSION_IS_OVER = Message("session {session} has ended")
 PODS_OF_SESSION = Message(
     "{job} runs in the pods of session {session}.", "Name the session: `{session}`."
 )
+IS_SUSPENDED = Message("it is suspended; `%jaxtrain resume {session}` starts its ranks again")
+RESUME = Message(
+    "`%jaxtrain resume {session}` starts its ranks again, with what was saved before, if anything "
+    "was; then the cell runs.",
+)
 NO_CELL = Message("this is no cell of it")
 RANKS_START = Message("its ranks are about to start")
 RANKS_STARTING = Message("its ranks start")

@@ -311,8 +311,13 @@ def test_other_pods_are_an_empty_session_and_no_cell_runs_twice(book):
     assert (job.state, behind.state) == ("Failed", "Cancelled")
     assert behind.started is None and "lab" in behind.reason
     eventually(lambda: lab.state == "Suspended")
+    after = book.detached("print('kept' in globals())")
+    eventually(lambda: after.state == "Queued" and "stopped" in (after.reason or ""))
+    assert "%jaxtrain resume lab" in after.hint
+    with pytest.raises(UsageError, match="resume lab"):
+        session("lab").restart()
     lab.resume()
-    after = book.cell("print('kept' in globals())")
+    assert after.wait().state == "Succeeded"
     assert words(after) == ["False", "False"] and known()["variables"] == {}
 
 
@@ -394,6 +399,14 @@ def test_a_lost_pod_fails_the_session_and_its_cell_and_what_waits_is_handed_back
     eventually(lambda: not lab.active and not behind.active)
     assert (lab.state, job.state, behind.state) == ("Failed", "Failed", "Cancelled")
     assert behind.started is None and "lab" in behind.reason
+
+
+def test_a_pod_whose_rank_rests_for_longer_than_the_limit_waits_for_the_others(book):
+    line = "-s uneven -n 2"
+    short = "--idle 4 --env JAXTRAIN_UNREACHED_TIMEOUT=4"
+    book.cell("import jax, time\nif jax.process_index() == 0: time.sleep(15)", short, line)
+    assert words(book.cell("print('whole')", line=line)) == ["whole", "whole"]
+    of_session("uneven").cancel()
 
 
 def test_it_ends_by_itself_when_it_is_idle_though_nobody_looks(book, namespace):

@@ -141,6 +141,28 @@ def test_a_cell_whose_session_is_lost_says_what_restore_brings_back(lab):
     assert files.read_json(behind.state, {})["state"] == "Cancelled"
 
 
+def test_a_cell_for_a_suspended_session_waits_and_says_what_resumes_it(lab):
+    _, cells = lab
+    begun(lab)
+    cells.leave("suspended")
+    cells._ranks.record.change(State.SUSPENDED, "its pods are stopped", "hint of a job")
+    sent = made_cell(make_job("lab-cell-2", "Queued", spec=JobSpec(nodes=2)), "lab")
+    assert cells.accept("lab-cell-2", sent.take_lock()) is None
+    state = files.read_json(sent.state, {})
+    assert state["state"] == "Queued" and "its pods are stopped" in state["reason"]
+    assert "%jaxtrain resume lab" in state["hint"]
+    for refused in (cells.restart(), cells.prolong(60)):
+        assert "%jaxtrain resume lab" in refused
+    cells._ranks.record.change(State.STARTING)
+    cells.look()
+    state = files.read_json(sent.state, {})
+    assert state["state"] == "Queued" and state["hint"] is None
+    assert "resume" not in cells.restart()
+    cells.start()
+    cells.step()
+    assert files.read_json(sent.state, {})["state"] == "Running"
+
+
 def test_ranks_that_can_not_be_heard_are_given_time_to_meet(lab, monkeypatch):
     monkeypatch.setenv("JAXTRAIN_MEET_TIMEOUT", "0.001")
     _, cells = lab
