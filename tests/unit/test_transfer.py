@@ -8,6 +8,7 @@ import io
 import itertools
 import os
 import random
+import re
 import signal
 import socket
 import subprocess
@@ -27,9 +28,11 @@ from podruns import PodRun
 from policy import skip_or_fail
 from relays import Relays
 
+from jupyter_jax_trainer.backends.kubernetes.follow import sending as follow_sending
 from jupyter_jax_trainer.backends.kubernetes.follow.line import Line, Target
 from jupyter_jax_trainer.backends.kubernetes.follow.sending import Progress, Sending, Waiting
 from jupyter_jax_trainer.backends.kubernetes.submit import payload, pieces
+from jupyter_jax_trainer.messages import follow as say
 from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.worker.pod import parcel as parcels
 from jupyter_jax_trainer.worker.pod import peer
@@ -115,17 +118,19 @@ def send(
     problems: list[str] | None = None,
 ) -> Sending:
     """Start to send a bundle to those that wait, as the follower does."""
-    pods = {rank: f"pod-{rank}" for rank in range(len(ports))}
-
-    def look() -> Waiting | None:
-        addresses = {rank: ("127.0.0.1", ports[rank]) for rank in waits() if rank}
-        target = Target(pod="pod-0", port=ports[0], key=KEY, addresses=addresses)
-        return Waiting(target, pods) if waits() else None
-
     said = problems if problems is not None else []
+    look = lambda: waiting_for(ports, waits())  # noqa: E731
     sending = Sending(cluster, Owner("ab" * 16, 1), bundle, look, lambda: None, said.append)
     sending.start()
     return sending
+
+
+def waiting_for(ports: list[int], ranks: set[int]) -> Waiting | None:
+    """Return which pods wait, as the follower does."""
+    addresses = {rank: ("127.0.0.1", ports[rank]) for rank in ranks if rank}
+    target = Target(pod="pod-0", port=ports[0], key=KEY, addresses=addresses)
+    pods = {rank: f"pod-{rank}" for rank in range(len(ports))}
+    return Waiting(target, pods) if ranks else None
 
 
 # ---- many pods in one process
@@ -251,6 +256,36 @@ def test_what_was_cut_goes_on_where_it_stopped(swarm, monkeypatch):
     # What was not acknowledged goes again.
     assert cluster.sent < 6_000_000 + 5 * 2_200_000
     assert pods.problems == [], "each time it went on at once"
+
+
+def test_how_far_it_has_come_is_said_meanwhile(swarm, monkeypatch):
+    """By the pod that has least of it."""
+    monkeypatch.setattr(follow_sending, "_INTERVAL", 0.0)
+    pods = swarm(2, 20_000_000)
+    shares: list[int] = []
+    words = say.SENDING_SHARE(size="20 MB", share="(share)")
+    pattern = re.escape(words).replace(r"\(share\)", r"(\d+)")
+
+    def note() -> None:
+        found = re.fullmatch(pattern, sending.doing)
+        assert found is not None, sending.doing
+        shares.append(int(found[1]))
+        least = min(one.have for one in pods.parcels)
+        assert 0 <= shares[-1] <= 100 * least // 20_000_000
+
+    sending = Sending(
+        Loopback(),
+        Owner("ab" * 16, 1),
+        pods.bundle,
+        lambda: waiting_for(pods.ports, pods.waiting()),
+        note,
+        pods.problems.append,
+    )
+    assert sending.doing == say.SENDING(size="20 MB")
+    sending.start()
+    pods.wait()
+    sending.join(10)
+    assert shares == sorted(shares) and len({*shares}) > 3 and pods.problems == []
 
 
 def test_what_keeps_from_sending_is_said_when_it_lasts(swarm, monkeypatch):
