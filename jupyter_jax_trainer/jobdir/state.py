@@ -577,12 +577,11 @@ def position_record(message: Mapping[str, JsonValue]) -> Position:
     KeyError, TypeError
         It is none.
     """
-    frame = message.get("frame")
     return {
         "cell": str(message["cell"]),
         "cell_line": _number(message["cell_line"]),
         "doing": _text(message["doing"]),
-        "frame": frame if isinstance(frame, str) else None,  # in a log it is the message's number
+        "frame": _text(message.get("frame")),
         "seconds": _seconds(message.get("seconds")),
         "waits": message.get("waits") is True,
         "meets": message.get("meets") is True,

@@ -142,12 +142,17 @@ _MORE_ROOM = (
 NO_ROOM_ON_DISK = Message(
     "The job's data takes {size}, but {folder} in the pod has {free} free.", _MORE_ROOM
 )
+_MORE_MEMORY = (
+    "Raise the limit (--memory), use a runtime with an emptyDir volume on disk, or use --store."
+)
 NO_ROOM_IN_MEMORY = Message(
-    "The job's data takes {size} of memory in the pod, which may use {free} more.",
-    "Raise the limit (--memory), use a runtime with an emptyDir volume on disk, or use --store.",
+    "The job's data takes {size} of memory in the pod, which may use {free} more.", _MORE_MEMORY
 )
 POD_DISK_FULL = Message(
     "The pod's disk is full: the job's data takes {size} ({error}).", _MORE_ROOM
+)
+POD_MEMORY_FULL = Message(
+    "The pod's memory is full: the job's data takes {size} ({error}).", _MORE_MEMORY
 )
 POD_CANNOT_WRITE = Message("The job's data ({size}) can't be written in the pod: {error}.")
 BUNDLE_DAMAGED = Message("The bundle that arrived is not the one that was sent.")

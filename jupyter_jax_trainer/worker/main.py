@@ -265,7 +265,9 @@ class Worker:
 
     def _tell_where(self) -> None:
         """Say at which line of the cell this rank is."""
-        self.channel.send("where", **self._lookout.tell())
+        place = self._lookout.tell()
+        # Messages in a log have a field `frame` of their own.
+        self.channel.send("where", **place, own_frame=place["frame"])
 
     def _send_display(self, data: MimeBundle, metadata: MimeBundle, /, **more: JsonValue) -> None:
         if self._alone:

@@ -6,6 +6,7 @@ import importlib
 import json
 import os
 import shutil
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -176,6 +177,22 @@ def test_ranks_are_reached_by_their_users_own_store_alone(directory, scene):
     followed.manifest["origin"] = {"attached": 1.0}
     found = followed.reach()
     assert found.target is None and found.barrier == channel.NOT_YOURS()
+
+
+def test_how_far_its_data_has_come_is_on_the_card(directory, scene):
+    followed = follow(directory, scene)
+    followed.update(with_trainjob())
+    ready = threading.Event()
+    sending = threading.Thread(target=ready.wait)
+    sending.doing = follow_words.SENDING_SHARE(size="1.0 GB", share=37)
+    sending.start()
+    followed._sending = sending
+    followed.update(with_trainjob())
+    assert followed.record.state["reason"] == "sending 1.0 GB to its pods: 37 % done"
+    ready.set()
+    sending.join()
+    followed.update(with_trainjob())
+    assert "sending" not in (followed.record.state["reason"] or "")
 
 
 def test_what_keeps_from_the_channel_is_on_the_card_while_the_job_runs(directory, scene):

@@ -40,6 +40,7 @@ def read(**said: Any) -> dict[str, Any]:
             {"where": {**PLACE, name: "x" * 100_000}}
             for name in ("cell", "doing", "frame", "compiles")
         ),
+        {"where": {**PLACE, "frame": {"deep": [[[]]]}}},
     ],
     ids=lambda said: json.dumps(said)[:40],
 )
@@ -48,15 +49,9 @@ def test_what_is_odd_of_a_rank_is_left_out(said):
 
 
 def test_what_is_right_stays():
-    kept = {**PLACE, "waits": False, "compiles": None}
+    kept = {**PLACE, "waits": False, "meets": False, "compiles": None}
     said = {"where": PLACE, "process": "sleeping", "memory": 1 << 30}
     assert read(**said) == {"rank": 1, **said, "where": kept}
-
-
-def test_a_frame_that_is_no_text_is_none():
-    """In a log, the number of the message has that name."""
-    for frame in ({"deep": [[[]]]}, ["ab12", 7], 5):
-        assert read(where={**PLACE, "frame": frame}) == read(where=PLACE)
 
 
 @pytest.mark.parametrize("rank", [None, "1", True, -1, 1.0, 10**400, [1]])

@@ -26,6 +26,7 @@ import pytest
 from harness import eventually
 from podruns import PodRun, bundle, port_of, run, start, uid_of
 
+from jupyter_jax_trainer.backends.kubernetes.logs import messages
 from jupyter_jax_trainer.capture.files import Files
 from jupyter_jax_trainer.jobdir.resultfile import ResultFile
 from jupyter_jax_trainer.messages import worker as say
@@ -290,6 +291,16 @@ threading.Timer(1, print, ["sleeps"], {"flush": True}).start()
     assert time.monotonic() - began < 1
     assert rank.get("where")["cell_line"] == 4  # the magic is line 1
     assert say.TERMINATED() in rank.text and rank.messages[-1]["kind"] == "lines"
+
+
+def test_a_rank_that_stands_still_says_in_which_function_of_the_user(ranks, tmp_path):
+    (tmp_path / "slow.py").write_text("import time\n\n\ndef nap():\n    time.sleep(600)\n")
+    cell = f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\n__import__('slow').nap()"
+    (rank,) = ranks(cell, JAXTRAIN_WHERE_INTERVAL="0.2")
+    rank.read(lambda r: r.has("where"))
+    said = messages.read(rank.get("where"))
+    assert isinstance(said, messages.Located)
+    assert said.where["cell_line"] == 4 and said.where["frame"].endswith("slow.py:5 in nap")
 
 
 def test_the_cells_own_handler_goes_first(ranks):

@@ -12,9 +12,11 @@ import time
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import podruns
 import pytest
 from harness import alive, eventually
@@ -144,6 +146,48 @@ def test_cells_small_and_large_run_once_on_all_ranks_with_what_was_there(pods):
     assert (kept["own"], large["own"], large["brought"]) == (True, False, 2)
     assert "brought" not in kept and told.parted == [[], []]
     assert messages.read({**ends[0], "parted": [["a"], 5]}).parted == []
+
+
+# Notes what each process imports and unpickles, those that it forks, too.
+HOOK = """
+import os, sys
+notes = os.open({notes!r}, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+def note(event, given):
+    if event in ("import", "pickle.find_class"):
+        name = given[0] if event == "import" else "unpickles " + ".".join(given)
+        os.write(notes, f"{{os.getpid()}} {{name}}\\n".encode())
+sys.addaudithook(note)
+"""
+
+
+def test_process_1_imports_neither_jax_nor_code_of_the_user_and_unpickles_nothing(pods, tmp_path):
+    """It passes on what is in a cell, small or large, and never looks into it."""
+    notes = tmp_path / "notes"
+    (tmp_path / "sitecustomize.py").write_text(HOOK.format(notes=str(notes)))
+    session = pods(nodes=2, PYTHONPATH=str(tmp_path))
+    wheel = io.BytesIO()
+    with zipfile.ZipFile(wheel, "w") as file:
+        file.writestr("own.py", "here = 7")
+    wheels = {"own-1-py3-none-any.whl": wheel.getvalue()}
+    for number, size in enumerate((0, 3 << 20), 1):
+        given = {"some": np.arange(3), "odd": Fraction(1, 3), "large": os.urandom(size)}
+        session.cell("import own\nprint(own.here, some, odd, len(large))", given, wheels=wheels)
+        assert session.wait("ended", number)[0]["error"] is None
+    session.line.where(session.target)
+    session.line.restart(session.target, "again")
+    session.wait("running", 2)
+    found: dict[int, set[str]] = {}
+    for line in notes.read_text().splitlines():
+        pid, _, name = line.partition(" ")
+        found.setdefault(int(pid), set()).add(name)
+    for run in session.runs:
+        seen = found.pop(run.process.pid)
+        assert "jupyter_jax_trainer.worker.pod.parent" in seen
+        roots = {name.partition(".")[0] for name in seen}
+        assert roots.isdisjoint({"jax", "jaxlib", "numpy", "own"})
+        assert not [name for name in seen if name.startswith("unpickles")]
+    others = set().union(*found.values())
+    assert {"jax", "numpy", "own", "unpickles fractions.Fraction"} <= others, "all are noted"
 
 
 def test_what_was_meant_for_a_process_before_is_left_out_by_the_next(pods):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import itertools
 import os
 import random
+import re
 import signal
 import socket
 import subprocess
@@ -23,11 +25,14 @@ import podruns
 import pytest
 from harness import eventually
 from podruns import PodRun
+from policy import skip_or_fail
 from relays import Relays
 
+from jupyter_jax_trainer.backends.kubernetes.follow import sending as follow_sending
 from jupyter_jax_trainer.backends.kubernetes.follow.line import Line, Target
 from jupyter_jax_trainer.backends.kubernetes.follow.sending import Progress, Sending, Waiting
 from jupyter_jax_trainer.backends.kubernetes.submit import payload, pieces
+from jupyter_jax_trainer.messages import follow as say
 from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.worker.pod import parcel as parcels
 from jupyter_jax_trainer.worker.pod import peer
@@ -46,9 +51,12 @@ class Loopback:
     ----------
     cut_after
         Bytes into a pod after which a connection is cut, one for each; None for never.
+    answers
+        They are those out of a pod.
     """
 
-    def __init__(self, *cut_after: int) -> None:
+    def __init__(self, *cut_after: int, answers: bool = False) -> None:
+        self._answers = answers
         self.opened: list[str] = []
         self.sent = 0
         self._cuts = list(cut_after)
@@ -58,7 +66,7 @@ class Loopback:
         self.opened.append(pod)
         left = self._cuts.pop(0) if self._cuts else None
         with socket.create_connection(("127.0.0.1", port)) as end:
-            yield _End(end, self, left)
+            yield (_AnswerEnd if self._answers else _End)(end, self, left)
 
 
 class _End:
@@ -75,6 +83,22 @@ class _End:
                 self._end.close()
                 raise ConnectionResetError("cut")
         self._end.sendall(data)
+
+
+class _AnswerEnd(_End):
+    def __init__(self, end: socket.socket, cluster: Loopback, left: int | None) -> None:
+        super().__init__(end, cluster, None)
+        self._to_come, self.recv = left, self._recv
+
+    def _recv(self, size: int) -> bytes:
+        if self._to_come is None:
+            return self._end.recv(size)
+        data = self._end.recv(min(size, max(1, self._to_come)))
+        self._to_come -= len(data)
+        if self._to_come < 0:  # the pod has said it, and nobody has heard it
+            self._end.close()
+            raise ConnectionResetError("cut")
+        return data
 
 
 def bytes_of(size: int) -> bytes:
@@ -94,17 +118,19 @@ def send(
     problems: list[str] | None = None,
 ) -> Sending:
     """Start to send a bundle to those that wait, as the follower does."""
-    pods = {rank: f"pod-{rank}" for rank in range(len(ports))}
-
-    def look() -> Waiting | None:
-        addresses = {rank: ("127.0.0.1", ports[rank]) for rank in waits() if rank}
-        target = Target(pod="pod-0", port=ports[0], key=KEY, addresses=addresses)
-        return Waiting(target, pods) if waits() else None
-
     said = problems if problems is not None else []
+    look = lambda: waiting_for(ports, waits())  # noqa: E731
     sending = Sending(cluster, Owner("ab" * 16, 1), bundle, look, lambda: None, said.append)
     sending.start()
     return sending
+
+
+def waiting_for(ports: list[int], ranks: set[int]) -> Waiting | None:
+    """Return which pods wait, as the follower does."""
+    addresses = {rank: ("127.0.0.1", ports[rank]) for rank in ranks if rank}
+    target = Target(pod="pod-0", port=ports[0], key=KEY, addresses=addresses)
+    pods = {rank: f"pod-{rank}" for rank in range(len(ports))}
+    return Waiting(target, pods) if ranks else None
 
 
 # ---- many pods in one process
@@ -232,6 +258,36 @@ def test_what_was_cut_goes_on_where_it_stopped(swarm, monkeypatch):
     assert pods.problems == [], "each time it went on at once"
 
 
+def test_how_far_it_has_come_is_said_meanwhile(swarm, monkeypatch):
+    """By the pod that has least of it."""
+    monkeypatch.setattr(follow_sending, "_INTERVAL", 0.0)
+    pods = swarm(2, 20_000_000)
+    shares: list[int] = []
+    words = say.SENDING_SHARE(size="20 MB", share="(share)")
+    pattern = re.escape(words).replace(r"\(share\)", r"(\d+)")
+
+    def note() -> None:
+        found = re.fullmatch(pattern, sending.doing)
+        assert found is not None, sending.doing
+        shares.append(int(found[1]))
+        least = min(one.have for one in pods.parcels)
+        assert 0 <= shares[-1] <= 100 * least // 20_000_000
+
+    sending = Sending(
+        Loopback(),
+        Owner("ab" * 16, 1),
+        pods.bundle,
+        lambda: waiting_for(pods.ports, pods.waiting()),
+        note,
+        pods.problems.append,
+    )
+    assert sending.doing == say.SENDING(size="20 MB")
+    sending.start()
+    pods.wait()
+    sending.join(10)
+    assert shares == sorted(shares) and len({*shares}) > 3 and pods.problems == []
+
+
 def test_what_keeps_from_sending_is_said_when_it_lasts(swarm, monkeypatch):
     monkeypatch.setattr("jupyter_jax_trainer.backends.kubernetes.follow.sending._PAUSE", 0.01)
     monkeypatch.setenv("JAXTRAIN_SILENCE_TIMEOUT", "0.2")
@@ -242,13 +298,15 @@ def test_what_keeps_from_sending_is_said_when_it_lasts(swarm, monkeypatch):
     pods.wait()
 
 
+@pytest.mark.parametrize("answers", [False, True])
 @pytest.mark.parametrize("seed", range(6))
-def test_wherever_it_is_cut_the_whole_arrives(swarm, monkeypatch, seed):
-    """Between any two bytes: of the proofs, of a question, of a part, of the last one."""
+def test_wherever_it_is_cut_the_whole_arrives(swarm, monkeypatch, seed, answers):
+    """Between any two bytes: of the proofs, of a question, of a part, of the last answer."""
     monkeypatch.setattr("jupyter_jax_trainer.backends.kubernetes.follow.sending._PAUSE", 0.01)
     pods, chance = swarm(3, 3_000_000), random.Random(seed)
-    cuts = [chance.choice((chance.randrange(400), chance.randrange(3_000_000))) for _ in range(6)]
-    sending = pods.send(Loopback(*cuts))
+    many = 1_500 if answers else 3_000_000
+    cuts = [chance.choice((chance.randrange(400), chance.randrange(many))) for _ in range(6)]
+    sending = pods.send(Loopback(*cuts, answers=answers))
     pods.wait()
     sending.join(10)
     data = pods.bundle.read_bytes()
@@ -553,3 +611,46 @@ def test_a_disk_that_fills_meanwhile_is_said(tmp_path, monkeypatch):
     with pytest.raises(TransferError, match="The pod's disk is full") as caught:
         parcel.add(b"x" * 1000, b"")
     assert "--store" in caught.value.hint
+
+
+def test_memory_that_fills_meanwhile_is_said(monkeypatch):
+    parcel = Parcel("0" * 64, 3 << 20, None)
+    parcel.add(bytes(1 << 20), b"")
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+
+    monkeypatch.setattr("jupyter_jax_trainer.worker.pod.parcel.write_all", full)
+    with pytest.raises(TransferError, match="The pod's memory is full") as caught:
+        parcel.add(bytes(1 << 20), b"")
+    assert "--memory" in caught.value.hint and parcel.have == 1 << 20
+    parcel.close()
+
+
+@pytest.fixture
+def volume_in_memory(tmp_path: Path) -> Iterator[Path]:
+    """Mount 40 MB of memory, as an emptyDir of a pod."""
+    path = tmp_path / "memory"
+    path.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=40m,mode=700", "none", str(path)]
+    mounted = subprocess.run(mount, capture_output=True, text=True, check=False)
+    if mounted.returncode:
+        skip_or_fail("mount", f"a small file system can't be mounted: {mounted.stderr}")
+    yield path
+    subprocess.run(["umount", "-l", str(path)], check=True)
+
+
+def test_a_volume_in_memory_that_fills_while_the_bundle_comes_is_a_failure_that_says_so(
+    pods, tmp_path, volume_in_memory
+):
+    (run,) = pods(DATA, JAXTRAIN_SCRATCH=str(volume_in_memory))
+    (volume_in_memory / "others").write_bytes(bytes(20 << 20))
+    problems: list[str] = []
+    waits = {0}
+    sending = send(Loopback(), tmp_path / "job.pyz", ports([run]), lambda: waits, problems)
+    assert run.end() == 1
+    waits.clear()
+    sending.join(10)
+    error = run.get("error")
+    assert error["type"] == "TransferError" and "is full" in error["message"]
+    assert "memory" in error["hint"] and not run.has("hello")

@@ -30,6 +30,11 @@ _LIMITS = (  # of the container: the limit, what is used of it, and what of that
     ),
 )
 _NO_LIMIT = 1 << 60
+_FULL = {
+    errno.ENOSPC: say.POD_DISK_FULL,
+    errno.EDQUOT: say.POD_DISK_FULL,
+    errno.ENOMEM: say.POD_MEMORY_FULL,
+}
 
 
 class TransferError(WorkerError):
@@ -198,8 +203,7 @@ class Parcel:
             os.lseek(self._file, at, os.SEEK_SET)
             write_all(self._file, data)
         except OSError as error:
-            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-            what = say.POD_DISK_FULL if full else say.POD_CANNOT_WRITE
+            what = _FULL.get(error.errno or 0, say.POD_CANNOT_WRITE)
             raise TransferError(
                 what(size=megabytes(self.size), error=error.strerror or error)
             ) from None

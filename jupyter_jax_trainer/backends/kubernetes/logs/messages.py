@@ -59,6 +59,8 @@ _FORMS: dict[str, dict[str, Shape]] = {
         "cell": str,
         "cell_line": _LINE,
         "doing": _TEXT,
+        "frame": (*_TEXT, list),
+        "own_frame": _TEXT,
         "compiles": _TEXT,
     },
     "result_part": {"index": int, "count": int, "size": int, "sha256": str, "data": str},
@@ -490,7 +492,9 @@ def _typed(kind: str, found: Mapping[str, Any], said: dict[str, Any]) -> Message
             words = told if isinstance(told, str) else None
             return Stopped(because=_whole(found, "because"), summary=words, **said)
         case "where":
-            return Located(where=position_record(found), **said)
+            in_log = isinstance(found.get("frame"), list)  # that of the message
+            own = found.get("own_frame" if in_log else "frame")
+            return Located(where=position_record({**found, "frame": own}), **said)
         case "result_part":
             return ResultPart(part=_part(found), **said)
         case "result_held":
