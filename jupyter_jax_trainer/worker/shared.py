@@ -6,9 +6,11 @@ import enum
 import gc
 import types
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
+
+from jupyter_jax_trainer.datatypes import Namespace
 
 _MOST, _EACH = 20_000, 5_000  # objects that are looked at, in all and of one variable
 _CONTAINERS = (dict, list, set, bytearray, deque)
@@ -31,9 +33,7 @@ class Shared:
         All variables.
     """
 
-    def __init__(
-        self, replaced: Iterable[str], staying: Iterable[str], values: Mapping[str, Any]
-    ) -> None:
+    def __init__(self, replaced: Iterable[str], staying: Iterable[str], values: Namespace) -> None:
         self._replaced = [name for name in replaced if name in values]
         walk = _Walk()
         owners = {id(one): name for name in self._replaced for one in walk.mutable_in(values[name])}
@@ -45,7 +45,7 @@ class Shared:
             if id(one) in owners
         ]
 
-    def parted(self, values: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    def parted(self, values: Namespace) -> tuple[list[str], list[str]]:
         """Return which of the variables have been parted from which others, after the change.
 
         What both have by reference, such as a logger, they still share.
