@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 from common import Measured, ratio_of, run_job, sized, spread
-from kube import Place, memory, place, until
+from kube import Place, began_in, memory, place, until
+from session import run_cell
 
 NODES = sized(2, 1)
 SIZE = sized(1_000_000_000, 12_000_000)  # bytes
@@ -75,17 +76,25 @@ def _data(there: Place, runs: int) -> list[Measured]:
     data = np.random.default_rng(1).integers(0, 255, SIZE, dtype=np.uint8)
     sink, _ = run_job(SINK, f"-n 1 {there.options}")
     until(lambda: _port(there, sink.name), 0.1)
-    bare, own, ours, peak = [], [], [], 0.0
+    bare, own, ours, again, peak = [], [], [], [], 0.0
+    session = f"-s again -n {NODES} {there.options}"
+    _cell(session, WITH_DATA, data)
     for _ in range(runs):
         bare.append(_bare(there, sink.name, data.data, partial(_official, there)))
         own.append(_bare(there, sink.name, data.data, there.client.forward))
         ours.append(_job(there, WITH_DATA, data) - _job(there, CELL, None))
+        data[0] ^= 1
+        again.append(_cell(session, WITH_DATA, data) - _cell(session, CELL, None))
         if (follower := there.follower()) is not None:
             peak = max(peak, memory(follower, "VmHWM"))
     sink.cancel()
     there.delete(sink.name)
+    there.delete("again")
     ratio = ratio_of(ours, bare)
-    rates = [spread([SIZE / each for each in taken], "MB/s", 1e-6) for taken in (ours, bare, own)]
+    resent = ratio_of(again, bare)
+    rates = [
+        spread([SIZE / each for each in taken], "MB/s", 1e-6) for taken in (ours, bare, own, again)
+    ]
     return [
         Measured(
             f"{SIZE / 1e6:.0f} MB into {NODES} pods, against a bare port-forward",
@@ -93,6 +102,13 @@ def _data(there: Place, runs: int) -> list[Measured]:
             "<= 1.5",
             f"ours {rates[0]}, bare {rates[1]}, bare through our end {rates[2]}",
             ratio <= 1.5,
+        ),
+        Measured(
+            "... the same changed, into a session",
+            resent,
+            "<= 1.5",
+            f"ours {rates[3]}, bare {rates[1]}",
+            resent <= 1.5,
         ),
         Measured("... the follower's peak, MB", peak, "<= 150", "", peak <= 150),
     ]
@@ -108,6 +124,16 @@ def _job(there: Place, cell: str, data: object) -> float:
     there.delete(job.name)
     job.delete()
     return taken
+
+
+def _cell(line: str, cell: str, data: object) -> float:
+    """Return the seconds from when a session's cell is sent to the cell on all ranks."""
+    job, _ = run_cell(line, cell, None if data is None else {"data": data})
+    job.wait(60)
+    times = [began_in(one.text) for one in job.logs()]
+    found = [each for each in times if each is not None]
+    assert len(found) == NODES, "a rank has not begun"
+    return float(max(found) - job.created)
 
 
 def _port(there: Place, job: str) -> int | None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import statistics
+from pathlib import Path
 
 from common import Measured, run_job, sized, spread
 from kube import Place, place
 from session import first_line, run_cell
 from session_many import judged, usage
+
+from jupyter_jax_trainer import api
 
 BOUND = 150  # milliseconds
 CELLS, JOBS = sized(20, 2), sized(3, 1)  # in a run
@@ -45,11 +50,27 @@ def measure(runs: int) -> list[Measured]:
 
 
 def _back_to_back(there: Place, line: str) -> Measured:
-    """Look at this process and the follower; ranks are as in a session on this machine."""
+    """Look at this process, the follower, and those in pods where they run on this machine."""
     pids = {"kernel": os.getpid(), "follower": there.start_follower()}
+    pids |= processes(api.job("bench").uid)
     looks = []
     for number in range(MANY):
         run_cell(line)[0].wait()
         if number in (BEFORE - 1, MANY - 1):
             looks.append(usage(pids))
     return judged(f"growth of a process in {MANY - BEFORE} cells, MB", looks)
+
+
+def processes(uid: str) -> dict[str, int]:
+    """Find process 1 and the rank of each pod of a job, as far as they run on this machine."""
+    found: dict[str, int] = {}
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            environment = (path / "environ").read_text(errors="replace").split("\0")
+            inside = re.search(r"^NSpid:.*\s(\d+)$", (path / "status").read_text(), re.MULTILINE)
+            if f"JAXTRAIN_JOB_UID={uid}" not in environment or inside is None:
+                continue
+            (rank,) = [one for one in environment if one.startswith("JOB_COMPLETION_INDEX=")]
+            kind = "process 1 of rank" if inside[1] == "1" else "rank"
+            found[f"{kind} {rank.partition('=')[2]}"] = int(path.name)
+    return found

@@ -35,7 +35,9 @@ def measure(runs: int) -> list[Measured]:
     ]
 
 
-def run_cell(line: str = LINE, cell: str = CELL) -> tuple[Any, float]:
+def run_cell(
+    line: str = LINE, cell: str = CELL, namespace: dict[str, Any] | None = None
+) -> tuple[Any, float]:
     """Send a cell as the magic does; give its job and the time just before."""
     from jupyter_jax_trainer import api
     from jupyter_jax_trainer.capture import capture_cell
@@ -44,7 +46,7 @@ def run_cell(line: str = LINE, cell: str = CELL) -> tuple[Any, float]:
     began = time.time()
     spec = api.in_session(parse_cell_line(line))
     submission, plan = api.prepare(spec)
-    captured = capture_cell(cell, {}, ledger=api.ledger(submission))
+    captured = capture_cell(cell, namespace or {}, ledger=api.ledger(submission))
     return api.submit(spec, submission, plan, captured, cell=cell), began
 
 

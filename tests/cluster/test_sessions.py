@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from harness import eventually, text, wait_for_text
+from harness import eventually, run_in_kernel, text, wait_for_text
 from policy import skip_or_fail
 
 from cluster import made_runtimes
@@ -49,9 +49,12 @@ class Notebook:
 
     def cell(self, source, more="", line="-s lab -n 2"):
         """Run a cell of the session as the magic does, and give its job."""
-        self.user_ns["In"].append(source)
+        self.user_ns["In"].append(f"get_ipython().run_cell_magic('jaxtrain', '', {source!r})")
         magic.run_cell(f"{line} {SLIM} {self.place} {more}", source, self)
         return api.jobs()[0]
+
+    def kernel(self, source):
+        run_in_kernel(source, self.user_ns)
 
     def fails(self, source):
         with pytest.raises(JobFailed):
@@ -172,6 +175,29 @@ def test_a_cell_is_profiled_and_asked_for_a_profile_while_it_runs(book):
 def _profile_of(session):
     with contextlib.suppress(UsageError, BackendError, JobNotFound):  # there is no cell yet
         return of_session(session).profile(0.5)
+
+
+def test_run_all_twice_gives_equal_numbers(book):
+    def run_all():
+        book.kernel("import numpy as np\nw = np.ones(3)\nlr, step = 0.5, 0\nhistory = []")
+        for _ in range(2):
+            book.cell("w = w - lr * w\nstep = step + 1\nhistory.append(step)\n")
+        book.cell("loss = float(w.sum())", "-o loss -o step -o history")
+        return book["loss"], book["step"], book["history"]
+
+    assert run_all() == run_all() == (0.75, 2, [1, 2])
+
+
+def test_a_session_of_that_name_elsewhere_is_said(book, monkeypatch):
+    monkeypatch.setenv("JAXTRAIN_WARM", "0")
+    before = len(api.jobs())
+    magic.run_cell("-s elsewhere -n 1", "here = 1", book)  # on this machine
+    with pytest.raises(UsageError) as refused:
+        book.cell("print(here)", line="-s elsewhere -n 1")
+    of_session("elsewhere").cancel()
+    assert refused.value.id == "backends.session-has-options"
+    assert "elsewhere" in refused.value.message and "--backend" in refused.value.message
+    assert len(api.jobs()) == before + 2, "the session and its cell"
 
 
 def test_large_variables_travel_both_ways(book):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import linecache
 import os
 import signal
 import subprocess
@@ -11,7 +10,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from harness import eventually, ranks_of, submit, text, wait_for, wait_for_text
+from harness import eventually, ranks_of, run_in_kernel, submit, text, wait_for, wait_for_text
 
 from jupyter_jax_trainer import api, commands, magic
 from jupyter_jax_trainer.capture import capture_cell
@@ -40,10 +39,7 @@ class Notebook:
 
     def kernel(self, source):
         """Run a cell in the kernel."""
-        self.user_ns["In"].append(source)
-        file = f"<kernel {id(self)} {len(self.user_ns['In'])}>"
-        linecache.cache[file] = (len(source), None, source.splitlines(True), file)
-        exec(compile(source, file, "exec"), self.user_ns)
+        run_in_kernel(source, self.user_ns)
 
     def cell(self, source, line="-s lab -n 2"):
         """Run a cell of the session as the magic does, and give its job."""
