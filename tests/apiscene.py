@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,8 @@ import pytest
 from webserver import Quiet, WebServer
 
 from jupyter_jax_trainer.backends.kubernetes import connection
+from jupyter_jax_trainer.jobdir import files
+from jupyter_jax_trainer.jobdir.layout import JobDir
 
 TRAINER = "/apis/trainer.kubeflow.org/v1alpha1"
 VERSION = "/api/v1/namespaces/kubeflow-system/configmaps/kubeflow-trainer-public"
@@ -94,6 +97,21 @@ class Scene(WebServer):
             )
         )
         return path
+
+    def adopt(self, job: JobDir, folder: Path) -> None:
+        """Have a job be one of this cluster that runs once; `folder` gets the kubeconfig."""
+        manifest = job.read_manifest()
+        there = {
+            "runs_once": True,
+            "own_runtime": None,
+            "context": "one",
+            "namespace": "default",
+            "server": self.url,
+            "cluster": hashlib.sha256(f"{self.url}\ndefault".encode()).hexdigest()[:16],
+            "kubeconfig": str(self.kubeconfig(folder / "kubeconfig")),
+        }
+        plan = {**manifest["plan"], **there}
+        files.write_json(job.manifest, {**manifest, "backend": "kubernetes", "plan": plan})
 
 
 @contextmanager

@@ -60,7 +60,7 @@ class Profiler:
         self._rank = int(os.environ.get("JAX_PROCESS_ID") or 0)
         self._lock = threading.Lock()
         self._name: str | None = None  # of the profile that is being taken
-        self._folder, self._kept_in = Path(), home
+        self._folder = Path()
         self._began = 0.0
         self._timer = threading.Timer(0.0, self._finish)
         self._steps: tuple[int, int] | None = None
@@ -139,8 +139,7 @@ class Profiler:
                     shutil.rmtree(folder, ignore_errors=True)
                 self._tell(name, 0.0, {}, {}, _words(error))
                 return
-            self._folder, self._kept_in = folder, home
-            self._began = time.monotonic()
+            self._folder, self._began = folder, time.monotonic()
             self._name = name
             self._timer = threading.Timer(seconds, self._finish, [name])
             self._timer.daemon = True
@@ -168,8 +167,7 @@ class Profiler:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _put_in_place(self, folder: Path, name: str) -> None:
-        assert self._kept_in is not None, "without a home it is delivered"
-        place = self._kept_in / name / f"rank-{self._rank}"
+        place = folder.parent / name / f"rank-{self._rank}"  # without a home it is delivered
         place.parent.mkdir(mode=0o700, exist_ok=True)
         shutil.rmtree(place, ignore_errors=True)  # of an attempt before this one
         folder.rename(place)

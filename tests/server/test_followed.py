@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import signal
 from collections.abc import Iterator
@@ -15,7 +14,6 @@ from harness import eventually
 from made_jobs import held, make_job, uid_of
 
 from jupyter_jax_trainer.backends.kubernetes.submit import trainjob
-from jupyter_jax_trainer.jobdir import files
 from jupyter_jax_trainer.messages import jobs as say
 
 TRAINJOBS = f"{TRAINER}/namespaces/default/trainjobs"
@@ -58,19 +56,7 @@ def row(page, check):
 @pytest.mark.slow
 def test_a_job_whose_follower_is_dead_is_followed_again(server, store, scene, tmp_path):
     show(scene)
-    directory = make_job("fit", "Running")
-    manifest = directory.read_manifest()
-    plan = {
-        **manifest["plan"],
-        "runs_once": True,
-        "own_runtime": None,
-        "context": "one",
-        "namespace": "default",
-        "server": scene.url,
-        "cluster": hashlib.sha256(f"{scene.url}\ndefault".encode()).hexdigest()[:16],
-        "kubeconfig": str(scene.kubeconfig(tmp_path / "kubeconfig")),
-    }
-    files.write_json(directory.manifest, {**manifest, "backend": "kubernetes", "plan": plan})
+    scene.adopt(make_job("fit", "Running"), tmp_path)
     with server.page() as page:
         page.say(op="open", id=1, topic="jobs")
         assert row(page, lambda found: found["key"] == "fit")["active"]

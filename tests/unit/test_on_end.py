@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
 import json
 import os
 import subprocess
@@ -24,7 +23,7 @@ from webserver import Quiet, WebServer
 from jupyter_jax_trainer.backends.kubernetes.api.plan import plan_of
 from jupyter_jax_trainer.backends.kubernetes.submit import launch, trainjob
 from jupyter_jax_trainer.errors import UsageError
-from jupyter_jax_trainer.jobdir import endhook, endrunner, files, layout
+from jupyter_jax_trainer.jobdir import endhook, endrunner, layout
 from jupyter_jax_trainer.jobdir.failure import Failure
 from jupyter_jax_trainer.jobdir.files import LineReader
 from jupyter_jax_trainer.jobdir.layout import JobDir
@@ -285,19 +284,12 @@ def scene(home) -> Iterator[Scene]:
 def test_the_follower_of_a_cluster_tells_of_a_job_that_has_ended_there(home, scene, tmp_path):
     settings(home, command=f"cat > {tmp_path}/part && mv {tmp_path}/part {tmp_path}/told")
     job = running("fit")
-    manifest = job.read_manifest()
-    there = {
-        "runs_once": True,
-        "own_runtime": None,
-        "context": "one",
-        "namespace": "default",
-        "server": scene.url,
-        "cluster": hashlib.sha256(f"{scene.url}\ndefault".encode()).hexdigest()[:16],
-        "kubeconfig": str(scene.kubeconfig(tmp_path / "kubeconfig")),
+    scene.adopt(job, tmp_path)
+    metadata = {
+        "name": "fit",
+        "uid": "t",
+        "annotations": {trainjob.UID: job.read_manifest()["uid"]},
     }
-    plan = {**manifest["plan"], **there}
-    files.write_json(job.manifest, {**manifest, "backend": "kubernetes", "plan": plan})
-    metadata = {"name": "fit", "uid": "t", "annotations": {trainjob.UID: manifest["uid"]}}
     failed = {"type": "Failed", "status": "True", "reason": "x", "message": "boom"}
     scene.answers[f"{TRAINER}/namespaces/default/trainjobs"] = {
         **EMPTY,

@@ -82,12 +82,17 @@ def bound(names, cell=0):
     return {"cell": cell, "bound": [*names], "gone": [], "variables": variables}
 
 
+def end_first(cells, saved):
+    """Have the first cell end well on both ranks, with two variables."""
+    for rank in (0, 1):
+        cells.take_end(rank, 1, None, {**bound(["w", "text"], 1), "saved": saved}, rank)
+        cells.take_check(rank, 1, True)
+
+
 def test_ranks_that_come_in_the_place_of_others_have_what_those_saved_and_it_is_said(lab):
     directory, cells = lab
     begun(lab)
-    for rank in (0, 1):
-        cells.take_end(rank, 1, None, {**bound(["w", "text"], 1), "saved": None}, rank)
-        cells.take_check(rank, 1, True)
+    end_first(cells, None)
     behind = made_cell(make_job("lab-cell-2", "Queued", spec=JobSpec(nodes=2)), "lab")
     cells.accept("lab-cell-2", behind.take_lock())
     cells.take_saved(SAVED)
@@ -110,9 +115,7 @@ def test_ranks_that_come_in_the_place_of_others_have_what_those_saved_and_it_is_
 def test_a_cell_whose_pods_are_lost_says_why_and_what_comes_back(lab):
     _, cells = lab
     begun(lab)
-    for rank in (0, 1):
-        cells.take_end(rank, 1, None, {**bound(["w", "text"], 1), "saved": SAVED}, rank)
-        cells.take_check(rank, 1, True)
+    end_first(cells, SAVED)
     cell = another(cells, "lab-cell-2")
     cells.part(None)  # a rank has lost the other before anybody knew of the pod
     cells.lose()
@@ -128,9 +131,7 @@ def test_a_cell_whose_pods_are_lost_says_why_and_what_comes_back(lab):
 def test_a_cell_whose_session_is_lost_says_what_restore_brings_back(lab):
     _, cells = lab
     begun(lab)
-    for rank in (0, 1):
-        cells.take_end(rank, 1, None, {**bound(["w", "text"], 1), "saved": SAVED}, rank)
-        cells.take_check(rank, 1, True)
+    end_first(cells, SAVED)
     cell, behind = another(cells, "lab-cell-2"), another(cells, "lab-cell-3")
     failure = Failure(kind="cluster", message="rank 1 was lost with its node a", hint="Wait.")
     cells._ranks.record.end(State.FAILED, summary(failure), failure)
