@@ -230,6 +230,24 @@ def test_what_a_queue_does_not_take_is_refused_before_anything_starts(
 # -- waiting --------------------------------------------------------------------------------------
 
 
+def test_a_job_runs_whose_namespace_puts_it_into_a_queue(queued, namespace, cluster, place):
+    item = {
+        "apiVersion": API,
+        "kind": "LocalQueue",
+        "metadata": {"name": "default", "namespace": namespace.name},
+        "spec": {"clusterQueue": namespace.name},
+    }
+    cluster("create", "-f", "-", stdin=item)
+    try:
+        eventually(lambda: "Active" in str(namespace.get("localqueue", "default").get("status")))
+        job = submit("print('went through')", place, "unnamed --cpu 100m")
+        succeeds(job)
+        labels = namespace.get("trainjob", job.name)["metadata"]["labels"]
+        assert labels["kueue.x-k8s.io/queue-name"] == "default" and "went through" in text(job, 0)
+    finally:
+        namespace("delete", "localqueue", "default")
+
+
 def test_jobs_that_each_fit_half_run_one_after_the_other(queued, namespace):
     """A queue starts all pods of a job or none, so that they never hold what the other needs."""
     # Kueue writes a TrainJob back without what is empty: that must not be a change.

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import uuid
 import zipfile
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -19,11 +20,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jupyter_jax_trainer import timeouts
-from jupyter_jax_trainer.backends.kubernetes.api.objects import ApiObject, TrainingRuntime
+from jupyter_jax_trainer.backends.kubernetes.api.objects import (
+    ApiObject,
+    TrainingRuntime,
+    TrainJob,
+)
 from jupyter_jax_trainer.backends.kubernetes.submit import launch, payload, runtimes, trainjob
 from jupyter_jax_trainer.bundle import write_bundle
 from jupyter_jax_trainer.capture import capture_cell
 from jupyter_jax_trainer.errors import CaptureError
+from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.messages import options
 from jupyter_jax_trainer.options.spec import parse_cell_line
 from jupyter_jax_trainer.worker import main
@@ -50,8 +56,13 @@ def plan(**changes):
 
 def objects(path: Path, line: str = "", **changes):
     """Return the payload of a job, its TrainJob and its Secrets."""
-    spec = parse_cell_line(line)
-    manifest = {
+    manifest = manifest_of(line, **changes)
+    return launch.manifests(path, manifest, parse_cell_line(line), manifest["plan"])
+
+
+def manifest_of(line: str, **changes):
+    """Return the manifest of a job."""
+    return {
         "name": "fit",
         "uid": uuid.uuid4().hex,
         "digest": "0" * 64,
@@ -62,9 +73,8 @@ def objects(path: Path, line: str = "", **changes):
         "python": "3.11.2",
         "package": "1",
         "plan": plan(**changes),
-        "spec": spec.to_json(),
+        "spec": parse_cell_line(line).to_json(),
     }
-    return launch.manifests(path, manifest, spec, manifest["plan"])
 
 
 def documents(path: Path, line: str = "", **changes):
@@ -110,17 +120,20 @@ def test_byte_code_that_travels_has_no_docstrings(tmp_path, travels):
     assert (str(main.__doc__) in marshal.loads(code[16:]).co_consts) is not travels
 
 
+@pytest.mark.parametrize("mounts", [True, False])
 @pytest.mark.parametrize("size", [1, 90_000, 779_999, 780_000, 780_001, 4_000_000, 8 << 20])
-def test_what_is_sent_is_put_together_again(tmp_path, size):
+def test_what_is_sent_is_put_together_again(tmp_path, size, mounts):
+    if not mounts and size > 780_000:
+        return  # it is sent later: see below
     path = a_bundle(tmp_path, size)
-    packed, (job, *secrets) = documents(path)
+    packed, (job, *secrets) = documents(path, mounts=mounts)
+    assert packed.mounted is mounts and TrainJob(job).mounts_bundle is mounts
     given = {s["metadata"]["name"]: s["data"] for s in secrets}
     for secret in secrets:
         assert sum(len(base64.b64decode(v)) for v in secret["data"].values()) <= 1 << 20
         assert secret["immutable"] and secret["metadata"]["namespace"] == "me"
     env = environment(job)
     if packed.mounted:
-        assert size > 780_000
         (patch,) = job["spec"]["runtimePatches"]
         (node,) = patch["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
         (volume,) = node["template"]["spec"]["template"]["spec"]["volumes"]
@@ -129,7 +142,7 @@ def test_what_is_sent_is_put_together_again(tmp_path, size):
         whole = b"".join(base64.b64decode(parts[name]) for name in sorted(parts))
         assert env["JAXTRAIN_BUNDLE_FILES"]["value"] == "/jaxtrain-bundle"
     else:
-        assert size <= 780_000 and "runtimePatches" not in job["spec"]
+        assert "runtimePatches" not in job["spec"]
         texts = []
         for name in sorted(n for n in env if n.startswith("JAXTRAIN_BUNDLE_") and n[16:].isdigit()):
             source = env[name]["valueFrom"]["secretKeyRef"]
@@ -146,7 +159,7 @@ def test_a_larger_one_goes_into_a_store_or_follows_the_worker(tmp_path):
     url = environment(job)["JAXTRAIN_BUNDLE_URL"]["value"]
     assert url == packed.upload and url.startswith("/data/store/") and url.endswith("/bundle.pyz")
     assert list(secret["data"]) == [payload.KEY]
-    packed, (job, secret) = documents(path)
+    packed, (job, secret) = documents(path, mounts=False)
     env = environment(job)
     data, digests = path.read_bytes(), hashlib.sha256()
     for at in range(0, len(data), 1 << 20):
@@ -178,6 +191,48 @@ def test_with_a_queue_nothing_is_mounted(tmp_path):
 def test_with_a_kueue_that_keeps_patches_a_queue_changes_nothing(tmp_path):
     packed, (job, *_) = documents(a_bundle(tmp_path, 780_001), "--queue q", mounts=True)
     assert packed.mounted and job["spec"]["runtimePatches"]
+
+
+class Defaulting:
+    """The part of an API in which jobs that name no queue get one."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def trainer(self, *names: str) -> str:
+        return "/".join(names)
+
+    core = trainer
+
+    def request(self, method, path, query=None, body=None):
+        self.asked.append(path + " dryRun" * ("dryRun" in (query or {})))
+        labels = {"kueue.x-k8s.io/queue-name": "default", **body["metadata"]["labels"]}
+        return {**body, "metadata": {**body["metadata"], "labels": labels}}
+
+
+@pytest.mark.parametrize(
+    ("line", "mounts", "queued"), [("", True, True), ("", False, False), ("--queue q", True, False)]
+)
+def test_in_a_queue_that_nobody_has_named_a_bundle_is_not_mounted(tmp_path, line, mounts, queued):
+    _, job, secrets = objects(a_bundle(tmp_path, 1000), line, mounts=mounts)
+    api = Defaulting()
+    with pytest.raises(launch.QueuedError) if queued else nullcontext():
+        launch.create(api, job, secrets, 1, tmp_path / "undo")  # type: ignore[arg-type]
+    created = [] if queued else ["trainjobs", *["secrets"] * len(secrets)]
+    assert api.asked == ["trainjobs dryRun", *created]
+    assert not (tmp_path / "undo").exists()
+
+
+def test_a_job_is_finished_as_it_was_begun(tmp_path, monkeypatch):
+    directory = JobDir(tmp_path)
+    a_bundle(tmp_path, 1000)
+    made = []
+    monkeypatch.setattr(launch, "add_secrets", lambda *args: made.append(args[2:4]))
+    for mounts in (True, False):
+        _, begun, _ = objects(directory.bundle, mounts=mounts)
+        launch.finish(None, directory, manifest_of("", mounts=True), begun)  # type: ignore[arg-type]
+        job, secrets = made.pop()
+        assert job.mounts_bundle is mounts and len(secrets) == 1 + mounts
 
 
 def test_without_the_channel_what_no_secret_holds_is_refused():
@@ -330,7 +385,8 @@ def test_yaml_gives_back_what_was_written(tmp_path, values, folder):
 
 def test_only_what_a_job_needs_is_patched(tmp_path):
     path = a_bundle(tmp_path, 100)
-    _, (job, _) = documents(path, "-n 3 --timeout 90s --cpu 2 --memory 1Gi --image a/b:1")
+    line = "-n 3 --timeout 90s --cpu 2 --memory 1Gi --image a/b:1"
+    _, (job, _) = documents(path, line, mounts=False)
     trainer = job["spec"]["trainer"]
     assert "runtimePatches" not in job["spec"] and job["spec"]["activeDeadlineSeconds"] == 90
     assert trainer["numNodes"] == 3 and trainer["image"] == "a/b:1"
@@ -339,7 +395,7 @@ def test_only_what_a_job_needs_is_patched(tmp_path):
         "limits": {"memory": "1Gi"},
     }
     every = dict.fromkeys(NOTHING, True)
-    _, (job, _) = documents(path, "--volume claim:/data --service-account me", patches=every)
+    _, (job, *_) = documents(path, "--volume claim:/data --service-account me", patches=every)
     (patch,) = job["spec"]["runtimePatches"]
     (node,) = patch["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
     template = node["template"]["spec"]["template"]
@@ -348,7 +404,8 @@ def test_only_what_a_job_needs_is_patched(tmp_path):
     assert pod["serviceAccountName"] == "me" and pod["securityContext"]["runAsNonRoot"]
     mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
     assert set(mounts) == {volume["name"] for volume in pod["volumes"]}
-    assert "/data" in mounts.values() and len(mounts) == 2
+    assert "/data" in mounts.values() and "/jaxtrain-bundle" in mounts.values()
+    assert len(mounts) == 3
     env = environment(job)
     assert env["JAXTRAIN_SCRATCH"]["value"] in mounts.values()
     assert env["JAXTRAIN_CHECKPOINT_DIR"]["value"].startswith("/data/")
@@ -366,7 +423,7 @@ def test_the_time_for_the_rendezvous_goes_along_where_it_is_set(tmp_path, monkey
 
 def test_the_users_variables_have_the_last_word(tmp_path):
     path = a_bundle(tmp_path, 100)
-    _, (job, _) = documents(
+    _, (job, *_) = documents(
         path, "--env A=own --env JAX_PLATFORMS=tpu", secret_keys={"s": ["A", "B"], "t": ["B", "C"]}
     )
     env = environment(job)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -333,7 +334,20 @@ class KubernetesSubmission:
             with said_plainly(self._client):
                 own = restarts.runtime_of(manifest)
                 patience = timeouts.SUBMIT.seconds
-                created = launch.create(self._client, job, secrets, patience, directory.cancel, own)
+                create = partial(
+                    launch.create,
+                    self._client,
+                    patience=patience,
+                    undo=directory.cancel,
+                    runtime=own,
+                )
+                try:
+                    created = create(job, secrets)
+                except launch.QueuedError:
+                    plan["mounts"] = False
+                    packed, job, secrets = launch.manifests(directory.bundle, manifest, spec, plan)
+                    files.write_json(directory.manifest, manifest, durable=True)
+                    created = create(job, secrets)
             with contextlib.suppress(OSError):  # else the follower notes it at first sight
                 identity.note(directory, created.uid)
             # From now on nothing is missing that a follower would have to create.

@@ -776,6 +776,11 @@ class TrainJob(ApiObject):
         found = (one.secret for one in self.env if one.name == "JAXTRAIN_FRAME_KEY")
         return next(found, None)
 
+    @property
+    def mounts_bundle(self) -> bool:
+        """Whether its pods get their bundle as files, from a volume that is patched in."""
+        return any(one.name == "JAXTRAIN_BUNDLE_FILES" for one in self.env)
+
 
 class Workload(ApiObject):
     """A Workload: a job, as Kueue sees it."""

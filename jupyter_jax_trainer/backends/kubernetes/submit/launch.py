@@ -29,7 +29,7 @@ from jupyter_jax_trainer.backends.kubernetes.api.objects import (
 )
 from jupyter_jax_trainer.backends.kubernetes.api.observed import line
 from jupyter_jax_trainer.backends.kubernetes.api.plan import KubernetesPlan, plan_of
-from jupyter_jax_trainer.backends.kubernetes.submit import payload, restarts, trainjob
+from jupyter_jax_trainer.backends.kubernetes.submit import payload, queues, restarts, trainjob
 from jupyter_jax_trainer.backends.kubernetes.submit.payload import Payload
 from jupyter_jax_trainer.errors import JaxTrainError
 from jupyter_jax_trainer.jobdir import files, locks, store
@@ -52,6 +52,13 @@ _ROOT = str(Path(jupyter_jax_trainer.__file__).parent.parent)
 WORDS = 1000  # characters of a reason that an annotation gets
 # Answers after which the same request may well be taken: the API or a webhook is starting.
 PASSING = (429, 500, 502, 503, 504)
+
+
+class QueuedError(Exception):
+    """The cluster puts a job that mounts its bundle into a queue that was not asked for.
+
+    Kueue up to 0.16 drops patches, and the volume with them; which one it is, nobody has looked.
+    """
 
 
 def manifests(
@@ -103,6 +110,8 @@ def create(
 
     Raises
     ------
+    QueuedError
+        The bundle must not be mounted. Nothing is left in the cluster.
     ApiError
         Something was refused. Nothing is left in the cluster.
     Unreachable
@@ -116,7 +125,9 @@ def create(
         if runtime is not None:
             _patiently(partial(restarts.create, client, runtime), deadline)
         look = partial(_post, client, path, {**query, "dryRun": "All"}, job)
-        _patiently(partial(_once_known, job.runtime.name, look), deadline)
+        seen = _patiently(partial(_once_known, job.runtime.name, look), deadline)
+        if job.mounts_bundle and queues.QUEUE in seen.labels.keys() - job.labels.keys():
+            raise QueuedError
         begun = True
         make = partial(_create_once, client, path, query, job)
         created = _patiently(partial(_once_known, job.runtime.name, make), deadline)
@@ -198,6 +209,8 @@ def finish(client: Client, directory: JobDir, manifest: Manifest, found: TrainJo
     """Finish a job whose submitter died after it had created the TrainJob."""
     spec = JobSpec.from_json(manifest["spec"])
     plan = plan_of(manifest)
+    if not found.mounts_bundle:
+        plan["mounts"] = False
     packed, job, secrets = manifests(directory.bundle, manifest, spec, plan)
     if packed.upload:
         payload.upload(directory.bundle, packed.upload, manifest["uid"])

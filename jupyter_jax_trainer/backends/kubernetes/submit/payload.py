@@ -31,7 +31,7 @@ KEY = "frame-key"
 MARKER = "jaxtrain-job"  # in a job's folder of a store; holds our own id of the job
 SIGNATURE = "signature"  # of the submitter's own key; no pod gets it
 
-FOLDER = "/jaxtrain-bundle"  # where the volume with the parts is mounted
+VOLUME, FOLDER = "jaxtrain-bundle", "/jaxtrain-bundle"  # with the parts, and where it is mounted
 _CHUNK = 120_000  # characters of one environment variable; Linux allows 131,071
 _IN_ENVIRONMENT = 1_040_000 * 3 // 4  # bytes, four characters for three: a Secret holds 1 MiB
 _PART = 1_000_000  # bytes of one Secret in the volume
@@ -253,9 +253,9 @@ def pack(
         assert spec.store is not None
         packed.upload = url_of(spec.store, uid)
         env.append(variable("JAXTRAIN_BUNDLE_URL", packed.upload))
-    elif len(made) <= _IN_ENVIRONMENT:
+    elif not mounts:
         env += _chunks(made, secret, data)
-    else:
+    else:  # also what variables would hold: they go through all that starts a container
         packed.mounted = True
         env.append(variable("JAXTRAIN_BUNDLE_FILES", FOLDER))
         parts = [made[start : start + _PART] for start in range(0, len(made), _PART)]
@@ -297,8 +297,8 @@ def _worker_of(bundle: Path) -> bytes:
 def volume(secret: str, count: int) -> tuple[Volume, Mount]:
     """Return the volume that holds the parts of a bundle, and its mount."""
     sources = [{"secret": {"name": secret_name(secret, n)}} for n in range(1, count)]
-    projected = {"name": "jaxtrain-bundle", "projected": {"sources": sources, "defaultMode": 0o444}}
-    mount = {"name": "jaxtrain-bundle", "mountPath": FOLDER, "readOnly": True}
+    projected = {"name": VOLUME, "projected": {"sources": sources, "defaultMode": 0o444}}
+    mount = {"name": VOLUME, "mountPath": FOLDER, "readOnly": True}
     return Volume(projected), Mount(mount)
 
 
