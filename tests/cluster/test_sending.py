@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from functools import partial
 
 import numpy as np
 import pytest
@@ -39,8 +40,9 @@ def test_arrays_of_any_size_reach_all_pods_without_a_store(place):
     assert not [event for event in job.events() if event["kind"] in ("warning", "error")]
 
 
-def test_a_follower_that_is_killed_while_it_sends_is_followed_by_another(place):
-    job = submit(CELL, place, "-n 2", {"data": np.tile(DATA, 5)})
+@pytest.mark.parametrize("times", [5, pytest.param(25, marks=pytest.mark.release)])
+def test_a_follower_that_is_killed_while_it_sends_is_followed_by_another(place, times):
+    job = submit(CELL, place, "-n 2", {"data": np.tile(DATA, times)})
     is_sent(job)
     stop_followers(store.home())
     assert job.wait(LONG_S).state == "Succeeded"
@@ -53,6 +55,33 @@ def test_pods_that_start_again_get_it_again(place, cluster):
     os.kill(process_of(job, 0), signal.SIGKILL)
     assert job.wait(LONG_S).state == "Succeeded"
     assert job.restarts == 1
+
+
+def _keep_in_memory(bound, pod):
+    for volume in pod["volumes"]:
+        volume["emptyDir"] = {"medium": "Memory", **({"sizeLimit": bound} if bound else {})}
+
+
+@pytest.mark.release
+def test_a_folder_that_fills_up_while_data_comes_is_said(place, namespace):
+    runtime = make(namespace, "soon-full", partial(_keep_in_memory, "1200Mi"))
+    job = submit("1", place, f"--runtime {runtime} --use data", {"data": np.tile(DATA, 25)})
+    is_sent(job)
+    (pod,) = namespace.pods(job.name)
+    into = ("--namespace", namespace.name, "exec", pod["metadata"]["name"], "--")
+    namespace.cluster(
+        *into, "dd", "if=/dev/zero", "of=/tmp/fill", "bs=1M", "count=500", check=False
+    )
+    failure = failure_of(job)
+    assert "The pod's disk is full: the job's data takes 1001 MB" in failure.message, failure
+
+
+@pytest.mark.parametrize(("bound", "words"), [("20Mi", "free"), (None, "of memory in the pod")])
+def test_a_folder_in_memory_is_measured_before_anything_is_sent(place, namespace, bound, words):
+    runtime = make(namespace, "in-memory", partial(_keep_in_memory, bound))
+    line = f"-n 2 --runtime {runtime} --memory 200Mi --use data"
+    failure = failure_of(submit("1", place, line, {"data": np.tile(DATA, 5)}))
+    assert "takes 201 MB" in failure.message and words in failure.message, failure
 
 
 @pytest.mark.release  # the node looks once in ten seconds, and takes its time
