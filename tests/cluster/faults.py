@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from harness import eventually, text
 from policy import skip_or_fail
@@ -23,6 +24,7 @@ LONG_S = 100.0  # for what has no bound of its own, on a busy machine
 WAITS = "print('begins', flush=True)\nimport time\ntime.sleep(300)"
 PARTS = Path(__file__).parent / "harness" / "parts.py"
 SMALL = "--cpu 50m"
+UNREACHABLE = "node.kubernetes.io/unreachable"
 
 # Twelve steps, with a checkpoint after each third; the first time it waits at step 8 for what comes.
 STEPS = """
@@ -88,6 +90,47 @@ def evict(namespace: Namespace, pod: str) -> None:
             "metadata": {"name": pod, "namespace": namespace.name},
         },
     )
+
+
+def given_up_soon(pod: dict[str, Any]) -> None:
+    """Have a pod given up 5 s after its node is known to be silent, as a change of `made_runtimes`."""
+    pod["tolerations"] = [
+        {
+            "key": key,
+            "operator": "Exists",
+            "effect": "NoExecute",
+            "tolerationSeconds": 5,
+        }
+        for key in ("node.kubernetes.io/not-ready", UNREACHABLE)
+    ]
+
+
+@contextlib.contextmanager
+def lost_node(cluster: Cluster, namespace: Namespace, job: Job) -> Iterator[None]:
+    """Lose the node until a job's pods are given up, and for as long as the caller likes.
+
+    Where no node is left, Kubernetes may take back the taint that has pods given up, since the fault
+    could be its own: then it is set here, as for one node among others.
+    """
+    (node,) = cluster.get("nodes")["items"]
+    name, taint = node["metadata"]["name"], {"key": UNREACHABLE, "effect": "NoExecute"}
+
+    def given_up() -> bool:
+        found = cluster.get("node", name)
+        (ready,) = (one for one in found["status"]["conditions"] if one["type"] == "Ready")
+        there = any(taint.items() <= one.items() for one in found["spec"].get("taints", ()))
+        if ready["status"] == "Unknown" and not there:
+            cluster("taint", "node", name, f"{UNREACHABLE}:NoExecute", "--overwrite")
+        return all("deletionTimestamp" in pod["metadata"] for pod in namespace.pods(job.name))
+
+    try:
+        with stopped("kubelet", cluster):
+            eventually(given_up, 120)
+            yield
+    finally:  # nobody reaches the webhooks before
+        cluster("taint", "node", name, f"{UNREACHABLE}:NoExecute-", check=False)
+        available = ("--for=condition=Available", "deployments", "--all", "--all-namespaces")
+        cluster("wait", *available, "--timeout=80s")
 
 
 def end(job: Job, within: float = PROMISED_S) -> Job:

@@ -21,10 +21,11 @@ from cluster.faults import (
     begin,
     evict,
     fail,
+    given_up_soon,
+    lost_node,
     process_of,
     require_own,
     stepped,
-    stopped,
 )
 from cluster.jobs import CAUSES, followers, stop_followers, submit
 from cluster.kubernetes_cluster import Namespace
@@ -164,28 +165,13 @@ def test_a_pod_that_gives_way_to_a_more_urgent_one_and_all_ranks_go_on_when_ther
 def test_a_node_that_is_lost_and_comes_back(place, namespace, cluster, shared):
     """The pods are given up after a time that they say themselves; a node that is back ends them."""
     require_own(cluster)
-
-    def change(pod):
-        pod["tolerations"] = [
-            {
-                "key": f"node.kubernetes.io/{what}",
-                "operator": "Exists",
-                "effect": "NoExecute",
-                "tolerationSeconds": 5,
-            }
-            for what in ("not-ready", "unreachable")
-        ]
-
-    runtime = make(namespace, "spot", change)
+    runtime = make(namespace, "spot", given_up_soon)
     line = f"--runtime {runtime} -n 2 --max-restarts 2 --volume {shared.claim}:{shared.path} -o begun,w"
     job = submit(STEPS, place, line)
     eventually(lambda: text(job).count("step 8") == 2, LONG_S)
     eventually(lambda: sum(line["step"] == 8 for line in job.metrics()) == 2)
-    with stopped("kubelet", cluster):
-        eventually(
-            lambda: all("deletionTimestamp" in pod["metadata"] for pod in namespace.pods(job.name)),
-            120,
-        )
+    with lost_node(cluster, namespace, job):
+        pass
     job.wait(LONG_S)
     stepped(job)
     assert job.restarts == 1

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import time
 import uuid
@@ -19,7 +20,7 @@ from policy import skip_or_fail
 
 from cluster import made_runtimes
 from cluster.conftest import STRICT
-from cluster.faults import LONG_S, require_own, stopped
+from cluster.faults import LONG_S, given_up_soon, lost_node, require_own, stopped
 from cluster.jobs import CAUSES, SLIM, followers, stop_followers
 from cluster.kubernetes_cluster import Namespace
 from jupyter_jax_trainer import api, commands, magic
@@ -43,6 +44,7 @@ class Notebook:
     def __init__(self, place, store):
         self.user_ns = {"__name__": "__main__", "In": [""]}
         self.place, self.store = place, store
+        self.runtime = SLIM
 
     def transform_cell(self, source):
         return source
@@ -50,7 +52,7 @@ class Notebook:
     def cell(self, source, more="", line="-s lab -n 2"):
         """Run a cell of the session as the magic does, and give its job."""
         self.user_ns["In"].append(f"get_ipython().run_cell_magic('jaxtrain', '', {source!r})")
-        magic.run_cell(f"{line} {SLIM} {self.place} {more}", source, self)
+        magic.run_cell(f"{line} {self.runtime} {self.place} {more}", source, self)
         return api.jobs()[0]
 
     def kernel(self, source):
@@ -356,35 +358,97 @@ def lose_a_pod(job, namespace):
     namespace("delete", "pod", pod, "--force", "--grace-period=0", "--wait=false")
 
 
+class Interrupted:
+    """A session that is to lose its pods in a cell, another behind it; saved is `w`, and not `name`.
+
+    Parameters
+    ----------
+    book
+        The notebook.
+    name
+        Of the session.
+    shared
+        The volume that it saves to.
+    options
+        Further ones of its first cell.
+    """
+
+    def __init__(self, book, name, shared, options):
+        first = f"{options} --volume {shared.claim}:{shared.path} --env JAXTRAIN_NOTICE_TIMEOUT=3"
+        self.book, self.name, self.line = book, name, f"-s {name} -n 2"
+        book.cell("import jax.numpy as jnp\nw, name = jnp.arange(3.0), 'lost'", first, self.line)
+        self.saved = session(name).save()
+        self.job = book.cell(WAITS, "--detach", self.line)
+        self.behind = book.cell("print(w)", "--detach", self.line)
+        wait_for_text(self.job, "waits")
+        self.session = session(name).job
+
+    def fails(self, why):
+        """Wait for the end of the cells: one has failed, and one has not begun."""
+        job, behind = self.job, self.behind
+        eventually(lambda: not job.active and not behind.active)
+        assert job.state == "Failed" and re.fullmatch(why, job.reason)
+        saved = f"With checkpoint_dir() on a volume, the next ranks begin with w as saved at {self._clock}"
+        with pytest.raises(JobFailed) as failed:  # what ends the cell in the notebook
+            job.result()
+        assert f"without its variables: name and w. {saved}" in str(failed.value)
+        assert (behind.state, behind.started) == ("Cancelled", None)
+        assert job.reason in behind.reason
+
+    def goes_on(self):
+        """Wait for the ranks that come in the place of those, with what was saved and no more."""
+        book, line = self.book, self.line
+        eventually(lambda: known(self.name).get("restored") or not self.session.active, LONG_S)
+        assert known(self.name)["restored"] == self.saved and self.saved["names"] == ["w"]
+        assert known(self.name)["lost"] == ["name"]
+        after = book.cell("print(int(w.sum()), 'name' in globals())", line=line)
+        assert words(after) == ["3 False"] * 2 and self.session.restarts == 1
+        with pytest.raises(UsageError) as refused:
+            book.cell("print(name)", line=line)
+        assert refused.value.id == "cell.lost-in-session"
+        told = " ".join(event["message"] for event in self.session.events())
+        assert f"goes on with w as saved at {self._clock}. Lost are name." in told
+        for rank in (0, 1):
+            assert text(self.job, rank).count("waits") == 1  # it did not run again
+        self.session.cancel()
+
+    @property
+    def _clock(self):
+        return time.strftime("%H:%M", time.localtime(self.saved["time"]))
+
+
 def test_with_restarts_a_session_that_loses_a_pod_goes_on_with_what_was_saved(
     book, namespace, shared
 ):
-    line = "-s returns -n 2"
-    first = (
-        f"--max-restarts 2 --volume {shared.claim}:{shared.path} --env JAXTRAIN_NOTICE_TIMEOUT=3"
-    )
-    book.cell("import jax.numpy as jnp\nw, name = jnp.arange(3.0), 'lost'", first, line)
-    session("returns").save()
-    job = book.cell(WAITS, "--detach", line)
-    behind = book.cell("print(w)", "--detach", line)
-    wait_for_text(job, "waits")
-    returns = session("returns").job
-    lose_a_pod(returns, namespace)
-    eventually(lambda: not job.active and not behind.active)
-    assert (job.state, job.reason) == ("Failed", WHY)
-    assert "the next ranks begin with w as saved at" in job.failure.hint
-    assert (behind.state, behind.started) == ("Cancelled", None) and WHY in behind.reason
-    eventually(lambda: known("returns").get("restored") or not returns.active, LONG_S)
-    assert known("returns")["restored"]["names"] == ["w"] and known("returns")["lost"] == ["name"]
-    after = book.cell("print(int(w.sum()), 'name' in globals())", line=line)
-    assert words(after) == ["3 False"] * 2 and returns.restarts == 1
-    with pytest.raises(UsageError) as refused:
-        book.cell("print(name)", line=line)
-    assert refused.value.id == "cell.lost-in-session"
-    told = " ".join(event["message"] for event in returns.events())
-    assert "goes on with w as saved at" in told and "Lost are name." in told
-    assert text(job, 0).count("waits") == 1  # it did not run again
-    returns.cancel()
+    returns = Interrupted(book, "returns", shared, "--max-restarts 2")
+    lose_a_pod(returns.session, namespace)
+    returns.fails(re.escape(WHY))
+    returns.goes_on()
+
+
+@pytest.mark.disruptive
+@pytest.mark.timeout(420)
+def test_with_restarts_a_session_that_loses_its_node_goes_on_with_what_was_saved(
+    book, namespace, shared, cluster, capsys
+):
+    """Its cells end while the node is away; one that is sent then runs on the next ranks."""
+    require_own(cluster)
+    runtime = made_runtimes.make(namespace, "spot", given_up_soon, like="jax-cpu-slim")
+    book.runtime = f"-r {runtime}"
+    remains = Interrupted(book, "remains", shared, "--max-restarts 1")
+    with lost_node(cluster, namespace, remains.session):
+        remains.fails("rank [01] was lost with its node node0")
+        late = book.cell("print('w' in globals(), 'name' in globals())", "--detach", remains.line)
+        eventually(lambda: remains.job.reason in (late.reason or ""))
+        assert late.state == "Queued"
+    eventually(lambda: not late.active)
+    assert words(late) == ["True False"] * 2
+    capsys.readouterr()
+    commands.run_command(["session", "remains"], commands.Context(print=print, width=200))
+    told = capsys.readouterr().out
+    assert re.search(r"^Restored +w, as saved .+ ago$", told, re.MULTILINE)
+    assert re.search(r"^Lost +name$", told, re.MULTILINE)
+    remains.goes_on()
 
 
 def test_what_a_lost_session_has_saved_comes_back_in_the_next_one_of_its_name(
