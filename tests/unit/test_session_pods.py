@@ -256,6 +256,27 @@ def test_a_later_cell_brings_packages(pods):
     assert [printed(session.runs[0], number) for number in (1, 2)] == [["7"]] * 2
 
 
+def test_a_cell_that_closes_or_replaces_its_output_does_so_for_no_other(pods):
+    session = pods()
+    sources = (
+        "print('one')\nsys.stdout.close()\nprint('closed', file=sys.stderr)",
+        "print('two')\nsys.stdout = None",
+        "sys.stderr.close()\nsys.stderr = None\nsys.stdout = object()",
+        "kept = sys.stdout\nprint('three', file=kept)",
+        "print('four')\nsys.stderr = None\nsys.stdout.close()\nprint(1)",
+        "print('five', file=sys.stderr)\nprint('six')",
+    )
+    for number, source in enumerate(sources, 1):
+        session.cell(f"import sys\n{source}")
+        (ended,) = session.wait("ended", number)
+        assert (ended["error"] or {"type": None})["type"] == ("ValueError" if number == 5 else None)
+    (run,) = session.runs
+    shown = [printed(run, number) for number in range(1, 7)]
+    assert shown == [["one", "closed"], ["two"], [], ["three"], ["four"], ["five", "six"]]
+    end_all(session)
+    assert run.get("lines")["count"] == len(run.text.splitlines())
+
+
 def test_an_interrupt_is_for_the_cell_that_it_names(pods):
     session = pods()
     session.cell("import time\nprint('waits', flush=True)\ntime.sleep(600)")
