@@ -11,6 +11,7 @@ import tempfile
 import time
 import zipfile
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -334,6 +335,22 @@ def test_a_pod_that_rank_0_can_not_reach_is_said_and_a_large_cell_begins_nowhere
     session.errand.run(session.line, session.target)
     session.wait("ended")
     assert [printed(run, 1) for run in session.runs] == [[str(3 << 20)]] * 2
+
+
+def test_a_large_cell_that_is_dropped_while_it_is_sent_begins_nowhere(pods, tmp_path):
+    session = pods(nodes=2)
+    slow = session.runs[1].process.pid
+    os.kill(slow, signal.SIGSTOP)
+    with ThreadPoolExecutor(1) as pool:
+        sent = pool.submit(session.cell, "print(len(large))", {"large": os.urandom(20 << 20)})
+        eventually(lambda: [*tmp_path.rglob("cell-*.pyz")], 10)  # one pod has all of it
+        session.errand.dropped = True
+        os.kill(slow, signal.SIGCONT)
+        sent.result()
+    session.cell("print(len(large))", {"large": os.urandom(20 << 20)})
+    session.wait("ended")
+    assert [printed(run, 2) for run in session.runs] == [[str(20 << 20)]] * 2
+    assert [run.kinds().count("began") for run in session.runs] == [1, 1]
 
 
 def test_it_ends_when_it_is_idle_without_anybody_and_not_while_a_cell_runs(pods):
