@@ -9,7 +9,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 _FLUSH_INTERVAL = 0.02  # seconds; what a killed rank can lose of its last lines
@@ -38,23 +38,29 @@ class _CountedFile(io.FileIO):
     ----------
     lines, size
         How many lines, and how many bytes.
+    log
+        Which file the log is.
     """
 
     lines = 0
     size = 0
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, log: tuple[int, int] | None = None) -> None:
         super().__init__(number, "w", closefd=False)
-        self._log = self._place()
+        self.log = log or self._place()
 
     # Every print asks whether all layers are open; of a subclass it asks slowly, unless this is so.
     closed = False
 
+    def close(self) -> None:
+        super().close()
+        self.closed = True
+
     def write(self, data: Any) -> int:
         with pipe:
-            in_log = self._place() == self._log
+            in_log = self._place() == self.log
             written = super().write(data)
-            if written and in_log and self._place() == self._log:
+            if written and in_log and self._place() == self.log:
                 self.lines += bytes(memoryview(data)[:written]).count(b"\n")
                 self.size += written
         return written
@@ -69,6 +75,12 @@ class _CountedBuffer(io.BufferedWriter):
     """The layer above it, as quick as the plain one."""
 
     closed = False
+
+    def close(self) -> None:
+        try:
+            super().close()
+        finally:
+            self.closed = True
 
 
 def written() -> tuple[int, int]:
@@ -86,7 +98,8 @@ class _OrderedStderr(io.TextIOWrapper):
     """Standard error that first writes out what standard output holds, so that lines keep order."""
 
     def write(self, text: str) -> int:
-        sys.stdout.flush()
+        with contextlib.suppress(AttributeError, ValueError):  # the cell closed or replaced it
+            sys.stdout.flush()
         return super().write(text)
 
 
@@ -101,8 +114,6 @@ def set_up(*, counted: bool = False) -> None:
     counted
         Count what is written, for :func:`written`.
     """
-    if counted:
-        _counted.extend(_CountedFile(number) for number in (1, 2))
     _open_streams(counted=counted)
     # A crash in native code then leaves the line of the cell in the log.
     faulthandler.enable(file=2, all_threads=False)
@@ -112,8 +123,13 @@ def set_up(*, counted: bool = False) -> None:
 
 
 def _open_streams(*, counted: bool) -> None:
-    plain = [io.FileIO(number, "w", closefd=False) for number in (1, 2)]
-    raw: list[io.FileIO] = [*_counted] if counted else plain
+    raw: Sequence[io.FileIO]
+    if counted:  # each anew: a stream that is replaced closes what is below it
+        logs: Sequence[tuple[int, int] | None] = [file.log for file in _counted[:2]] or [None] * 2
+        raw = files = [_CountedFile(number, logs[number - 1]) for number in (1, 2)]
+        _counted.extend(files)
+    else:
+        raw = [io.FileIO(number, "w", closefd=False) for number in (1, 2)]
     buffered = _CountedBuffer if counted else io.BufferedWriter
     sys.stdout = io.TextIOWrapper(
         buffered(raw[0], 1 << 16),

@@ -12,6 +12,7 @@ import signal
 import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from policy import skip_or_fail
 
 from cluster import made_runtimes
 from cluster.conftest import STRICT
-from cluster.faults import LONG_S, given_up_soon, lost_node, require_own, stopped
+from cluster.faults import LONG_S, given_up_soon, lost_node, process_of, require_own, stopped
 from cluster.jobs import CAUSES, SLIM, followers, stop_followers
 from cluster.kubernetes_cluster import Namespace
 from jupyter_jax_trainer import api, commands, magic
@@ -32,6 +33,7 @@ from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.sessions import session
 from jupyter_jax_trainer.trust import signing
+from jupyter_jax_trainer.worker.processes import descendants
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
@@ -121,6 +123,29 @@ def words(job, rank=None):
 def kill_follower(store):
     (pid,) = followers(store)
     os.kill(pid, signal.SIGKILL)
+
+
+@contextlib.contextmanager
+def at_rest(*pids):
+    """Stop processes for a while."""
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+
+
+def large_cells(pid):
+    """Return what a pod has received of large cells, by its process 1."""
+    found = set()
+    for file in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            if "/cell-" in (name := os.readlink(file)) and file.stat().st_size > 20_000_000:
+                found.add(name.removesuffix(".part"))
+    return found
 
 
 def test_the_next_cell_runs_on_the_same_ranks_with_what_was_there(book):
@@ -254,6 +279,73 @@ def test_a_rank_that_fills_its_memory_is_killed_and_all_are_started_anew_in_the_
     assert set(before).isdisjoint(after)
     assert {line.split()[2] for line in before} == {line.split()[2] for line in after}  # the pods
     of_session("fills").cancel()
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_rank_that_is_killed_while_a_large_cell_is_sent_is_started_anew_with_the_others(
+    book, cluster, rank
+):
+    require_own(cluster)
+    book.kernel(
+        f"import numpy as np\nlarge = np.random.default_rng({rank}).random(5_000_000)"
+    )  # 40 MB
+    before = words(book.cell(f"{PIDS}\nkept = 7"))
+    pods = [process_of(of_session(), each) for each in (0, 1)]
+    (killed,) = descendants(pods[rank])
+    earlier = large_cells(pods[0])
+    with at_rest(pods[1]):  # so that it is on its way, for as long as it takes
+        job = book.detached("print('runs', int(large.sum()), flush=True)")
+        behind = book.detached("print('behind')")
+        eventually(lambda: large_cells(pods[0]) - earlier)
+        os.kill(killed, signal.SIGKILL)
+    eventually(lambda: not job.active and not behind.active)
+    assert (job.state, behind.state, behind.started) == ("Failed", "Cancelled", None)
+    assert (job.failure.kind, job.failure.rank) == ("killed", rank)
+    assert "kept" in job.failure.hint and "lab" in behind.reason
+    again = book.cell(f"{PIDS}\nprint('runs', int(large.sum()))")
+    total = f"runs {int(book['large'].sum())}"
+    after = words(again)
+    assert after[2:] == [total] * 2 and set(before).isdisjoint(after)
+    assert {line.split()[2] for line in before} == {line.split()[2] for line in after[:2]}
+    assert text(job).count("runs") <= 1 and "behind" not in text(of_session())
+
+
+def test_what_a_cell_leaves_behind_harms_no_other(book):
+    first = book.cell(
+        f"{PIDS}\nimport sys, jax\nkept = 1\nif os.fork() == 0:\n    kept = 2\n    1 / 0\n"
+        "_, status = os.wait()\nprint('child', status)\nsys.stdout.close()"
+    )
+    closed = text(first)
+    assert closed.count("ZeroDivisionError") == closed.count("child 256") == 2
+    book.cell("del sys.modules['jax'], jax\nsys.stdout = None\nsys.stderr = object()")
+    broken = book.fails("print('then', kept)\nsys.stdout.close()\nsys.stderr = None\n1 / 0")
+    assert broken.failure.error["type"] == "ZeroDivisionError"
+    assert [line for line in words(broken) if "then" in line] == ["then 1"] * 2
+    after = book.cell(f"{PIDS}\nimport jax\nprint(jax.process_count(), jax.numpy.ones(2).sum())")
+    ranks = [line for line in words(first) if line.startswith("pid")]
+    assert words(after) == ["2 2.0", "2 2.0", *ranks]
+    assert words(book.cell("print(kept)")) == ["1", "1"]
+
+
+def test_pods_whose_processes_were_all_stopped_for_a_while_go_on(book, cluster):
+    require_own(cluster)
+    ranks = words(book.cell(f"{PIDS}\nimport time\nkept, runs = 7, 0"))
+    lab = of_session()
+    pods = [process_of(lab, rank) for rank in (0, 1)]
+    everybody = [*pods, *descendants(*pods)]
+    assert len(everybody) == 4
+    restarts = lab.restarts
+    with at_rest(*everybody):
+        job = book.detached("runs += 1\nprint('begins', flush=True)\ntime.sleep(1)\nprint('ends')")
+        time.sleep(6)  # longer than anybody waits for an answer
+        assert job.active and "begins" not in text(job)
+    wait_for_text(job, "begins")
+    with at_rest(*everybody):
+        time.sleep(1.5)
+    assert job.wait().state == "Succeeded"
+    assert words(job) == ["begins", "begins", "ends", "ends"]
+    assert words(book.cell(f"{PIDS}\nprint(kept, runs)")) == ["7 1", "7 1", *ranks]
+    assert lab.state == "Running" and lab.restarts == restarts
 
 
 @pytest.mark.release

@@ -11,6 +11,7 @@ import tempfile
 import time
 import zipfile
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -256,6 +257,27 @@ def test_a_later_cell_brings_packages(pods):
     assert [printed(session.runs[0], number) for number in (1, 2)] == [["7"]] * 2
 
 
+def test_a_cell_that_closes_or_replaces_its_output_does_so_for_no_other(pods):
+    session = pods()
+    sources = (
+        "print('one')\nsys.stdout.close()\nprint('closed', file=sys.stderr)",
+        "print('two')\nsys.stdout = None",
+        "sys.stderr.close()\nsys.stderr = None\nsys.stdout = object()",
+        "kept = sys.stdout\nprint('three', file=kept)",
+        "print('four')\nsys.stderr = None\nsys.stdout.close()\nprint(1)",
+        "print('five', file=sys.stderr)\nprint('six')",
+    )
+    for number, source in enumerate(sources, 1):
+        session.cell(f"import sys\n{source}")
+        (ended,) = session.wait("ended", number)
+        assert (ended["error"] or {"type": None})["type"] == ("ValueError" if number == 5 else None)
+    (run,) = session.runs
+    shown = [printed(run, number) for number in range(1, 7)]
+    assert shown == [["one", "closed"], ["two"], [], ["three"], ["four"], ["five", "six"]]
+    end_all(session)
+    assert run.get("lines")["count"] == len(run.text.splitlines())
+
+
 def test_an_interrupt_is_for_the_cell_that_it_names(pods):
     session = pods()
     session.cell("import time\nprint('waits', flush=True)\ntime.sleep(600)")
@@ -313,6 +335,22 @@ def test_a_pod_that_rank_0_can_not_reach_is_said_and_a_large_cell_begins_nowhere
     session.errand.run(session.line, session.target)
     session.wait("ended")
     assert [printed(run, 1) for run in session.runs] == [[str(3 << 20)]] * 2
+
+
+def test_a_large_cell_that_is_dropped_while_it_is_sent_begins_nowhere(pods, tmp_path):
+    session = pods(nodes=2)
+    slow = session.runs[1].process.pid
+    os.kill(slow, signal.SIGSTOP)
+    with ThreadPoolExecutor(1) as pool:
+        sent = pool.submit(session.cell, "print(len(large))", {"large": os.urandom(20 << 20)})
+        eventually(lambda: [*tmp_path.rglob("cell-*.pyz")], 10)  # one pod has all of it
+        session.errand.dropped = True
+        os.kill(slow, signal.SIGCONT)
+        sent.result()
+    session.cell("print(len(large))", {"large": os.urandom(20 << 20)})
+    session.wait("ended")
+    assert [printed(run, 2) for run in session.runs] == [[str(20 << 20)]] * 2
+    assert [run.kinds().count("began") for run in session.runs] == [1, 1]
 
 
 def test_it_ends_when_it_is_idle_without_anybody_and_not_while_a_cell_runs(pods):

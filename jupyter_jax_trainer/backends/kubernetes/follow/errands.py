@@ -32,6 +32,10 @@ _FIRST, _LONGEST = 0.05, 1.0  # seconds between tries
 _KEEP = 1.0  # seconds between looks whether the line is still needed
 
 
+class _Dropped(Exception):  # noqa: N818
+    """What is sent is not needed any more."""
+
+
 class Errand(Protocol):
     """Something to be done through the channel, as often as it takes."""
 
@@ -49,12 +53,15 @@ class Tell:
         For which process of each rank it is.
     on_no_room
         Called where a pod can't keep the bundle, with whether ranks may have begun.
+    dropped
+        Whether nobody needs it any more: nothing large is sent to its end, and no cell begins.
     """
 
     told: Mapping[str, JsonValue]
     to: Mapping[int, str]
     bundle: Path | None = None
     on_no_room: Callable[[bool], None] = field(default=lambda _: None)
+    dropped: bool = False
 
     def run(self, line: Line, target: Target) -> None:
         """Tell it; a large bundle is sent before."""
@@ -64,6 +71,9 @@ class Tell:
         elif self.bundle is not None:
             try:
                 told = {**told, "parcel": self._send(self.bundle, line, target)}
+                self._go_on()
+            except _Dropped:
+                return
             except Full:
                 self.on_no_room(False)
                 return
@@ -74,12 +84,16 @@ class Tell:
         except Over:
             pass  # its end is on its way
 
+    def _go_on(self) -> None:
+        if self.dropped:
+            raise _Dropped
+
     def _send(self, bundle: Path, line: Line, target: Target) -> str:
         """Send a bundle to all pods; return its hash."""
         sha256 = pieces.note(bundle)
         name = f"{sha256}:{bundle.stat().st_size}"
         sending = Sending(
-            line.client, line.owner, bundle, lambda: None, lambda: None, lambda _: None, name
+            line.client, line.owner, bundle, lambda: None, self._go_on, lambda _: None, name
         )
         try:
             lost = sending.hand_out(target)
@@ -167,6 +181,9 @@ class Errands(threading.Thread):
     def clear(self) -> None:
         """Forget those that are not done: what they were for is gone."""
         with self._changed:
+            for errand in self._todo:
+                if isinstance(errand, Tell):
+                    errand.dropped = True
             self._todo.clear()
             self.trouble = None
             self._changed.notify()
