@@ -20,6 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
+from uuid import uuid4
 
 import cloudpickle
 
@@ -35,7 +36,10 @@ _ARRAYS = "arrays"
 _NOTE = "saved.json"
 _KEPT = 2  # the last one is not known to everybody before the cell has ended
 
+_OWNER = "session.owner"
+
 last: Saved | None = None  # what this process has saved last
+_claimed: str | None = None  # by which name this process is the session's
 
 
 class SaveError(WorkerError):
@@ -61,6 +65,27 @@ class _Tree:
     leaves: list[_Leaf]
 
 
+def claim() -> None:
+    """Let ranks before these save no more: on a node that was cut off, they may come back later."""
+    global _claimed
+    name = uuid4().hex
+    with contextlib.suppress(OSError):
+        part = checkpoint_dir() / f"{_OWNER}.{name}"
+        part.write_text(name)
+        part.replace(part.with_name(_OWNER))
+        _claimed = name
+
+
+def _is_owner() -> bool:
+    """Return whether no later ranks go on in the place of these."""
+    if _claimed is None:
+        return True
+    try:
+        return (checkpoint_dir() / _OWNER).read_text() == _claimed
+    except OSError:
+        return True
+
+
 def save(namespace: Namespace) -> list[str]:
     """Save the variables of a session that are arrays; all ranks have to call it.
 
@@ -72,9 +97,11 @@ def save(namespace: Namespace) -> list[str]:
     Raises
     ------
     SaveError
-        Ranks hold different ones, or none, or orbax is missing.
+        Ranks hold different ones, or none, or orbax is missing; or others have taken their place.
     """
     global last
+    if b"0" in _told(b"1" if _is_owner() else b"0"):
+        raise SaveError(say.OTHERS_GO_ON())
     together: dict[str, Any] = {}
     trees: dict[str, _Tree] = {}
     left_out, total = [], 0

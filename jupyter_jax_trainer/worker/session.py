@@ -143,6 +143,8 @@ class Session:
 
         if not saving.keeps():
             return
+        if self._rank == 0:
+            saving.claim()
         if not pod.started_anew:
             found = saving.noted(pod.channel.sign) if self._rank == 0 else None
             if (saved := rendezvous.share("noted", self._rank, self._nodes, found)[0]) is not None:

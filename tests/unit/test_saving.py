@@ -14,6 +14,7 @@ from jupyter_jax_trainer.worker.reporting import CHECKPOINTS_VARIABLE
 def _folder(tmp_path, monkeypatch):
     monkeypatch.setenv(CHECKPOINTS_VARIABLE, str(tmp_path / "checkpoints"))
     monkeypatch.setattr(saving, "last", None)
+    monkeypatch.setattr(saving, "_claimed", None)
 
 
 def test_arrays_and_trees_of_them_are_saved_and_the_rest_is_named():
@@ -55,6 +56,24 @@ def test_what_is_of_a_class_of_the_notebook_is_named_and_only_the_last_saves_sta
         assert saving.save({"own": Own([jnp.ones(2)]), "w": jnp.ones(2)}) == ["w"]
     assert saving.last["left_out"] == ["own"]
     assert len(list((saving.checkpoint_dir() / "session").iterdir())) == 2
+
+
+def test_ranks_whose_place_others_have_taken_save_nothing(monkeypatch):
+    """A node that was cut off has them end when it is back: their save would be the newest."""
+    import numpy as np
+
+    saving.claim()
+    before = saving._claimed
+    saving.save({"w": np.zeros(2)})
+    saving.claim()
+    saving.save({"w": np.ones(2)})
+    after = saving.last
+    monkeypatch.setattr(saving, "_claimed", before)
+    with pytest.raises(saving.SaveError, match="Other ranks have taken the place of these"):
+        saving.save({"w": np.zeros(2)})
+    assert saving.last == after
+    (saving.checkpoint_dir() / "session.owner").unlink()  # nobody knows: rather twice than never
+    assert saving.save({"w": np.zeros(2)}) == ["w"]
 
 
 def test_what_is_gone_or_was_changed_is_not_loaded(monkeypatch):
