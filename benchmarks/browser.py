@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import statistics
 import subprocess
 import sys
@@ -25,6 +24,7 @@ from needs import Missing
 ROOT = Path(__file__).parents[1]
 sys.path.append(str(ROOT / "tests"))
 import made_jobs  # noqa: E402
+from ports import free_port  # noqa: E402
 
 __all__ = ["Lab", "Tab", "chromium", "find", "lab", "made_jobs", "within"]
 BUILT = ROOT / "jupyter_jax_trainer/labextension"
@@ -109,10 +109,7 @@ class Lab:
 @contextmanager
 def lab(*, extension: bool = True) -> Iterator[Lab]:
     """Start JupyterLab with nothing but this extension, or with none."""
-    with (
-        tempfile.TemporaryDirectory(prefix="jaxtrain-bench-", ignore_cleanup_errors=True) as name,
-        socket.socket() as probe,
-    ):
+    with tempfile.TemporaryDirectory(prefix="jaxtrain-bench-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         extensions, home, root = (folder / part for part in ("extensions", "jobs", "notebooks"))
         for path in (extensions, home, root, folder / "config/labconfig"):
@@ -132,9 +129,7 @@ def lab(*, extension: bool = True) -> Iterator[Lab]:
                 }
             )
         )
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-        probe.close()
+        port = free_port()
         environment = {
             **os.environ,
             "HOME": name,

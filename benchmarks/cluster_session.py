@@ -20,6 +20,22 @@ CELLS, JOBS = sized(20, 2), sized(3, 1)  # in a run
 MANY, BEFORE = sized((1_000, 100), (4, 2))  # back to back, and those that don't count
 NODES = sized(2, 1)
 CELL = "print('here')\n"
+FOUND = 5  # seconds
+FAULTS = {
+    "raises": "raise ValueError('here alone')",
+    "exits": "os._exit(3)",
+    "leaves a program to the others": "pass",
+}
+# The others wait in a collective for the last rank, which does not come.
+FAULTY = f"""\
+import os, time, jax
+from jax.experimental import multihost_utils
+if jax.process_index() == {NODES - 1}:
+    print("fails", time.time(), flush=True)
+    FAULT
+else:
+    multihost_utils.sync_global_devices("all")
+"""
 
 
 def measure(runs: int) -> list[Measured]:
@@ -36,6 +52,7 @@ def measure(runs: int) -> list[Measured]:
                 job, began = run_job(CELL, f"-n {NODES} {there.options}")
                 jobs.append(first_line(job, began))
                 there.delete(job.name)
+        found = [_found(line, *fault) for fault in FAULTS.items()]
     middle = statistics.median(cells)
     return [
         Measured(
@@ -46,7 +63,23 @@ def measure(runs: int) -> list[Measured]:
             middle <= BOUND,
         ),
         grown,
+        *found,
     ]
+
+
+def _found(line: str, what: str, fault: str) -> Measured:
+    """Let ranks part, and see that the next cell runs on all of them again."""
+    job, _ = run_cell(line, FAULTY.replace("FAULT", fault))
+    job.wait(60)
+    (fails,) = re.findall(r"fails (\d+\.\d+)", "\n".join(one.text for one in job.logs()))
+    spent = job.ended - float(fails)
+    after, _ = run_cell(line)
+    after.wait(60)
+    assert after.state == "Succeeded", (after.state, after.reason)
+    again = f"all ranks print again after {after.ended - float(fails):.2g} s"
+    return Measured(
+        f"a rank {what}: until it is found, s", spent, f"<= {FOUND}", again, spent <= FOUND
+    )
 
 
 def _back_to_back(there: Place, line: str) -> Measured:

@@ -34,6 +34,7 @@ def test_a_submitter_that_is_killed_at_any_step_leaves_nothing_behind(place, nam
         "trainjobs",
         "trainjobs",
         "secrets",
+        "secrets",
     ], done.stdout
     assert sum(step.startswith("write") for step in steps.values()) > 5, done.stdout
     assert list(steps.values())[-1] == "nothing"  # the last one was not killed

@@ -14,6 +14,7 @@ from harness import eventually
 
 from cluster import people
 from cluster.faults import LONG_S, begin, process_of, require_own
+from cluster.made_runtimes import make
 from jupyter_jax_trainer.backends.kubernetes import connection
 from jupyter_jax_trainer.backends.kubernetes.doctor.doctor import FORWARDS
 from jupyter_jax_trainer.doctor import report
@@ -36,6 +37,21 @@ def test_a_blocked_port_between_pods_costs_the_answers_of_all_ranks_but_the_firs
     assert first.unasked is None and first.answered
     assert second.unasked == say.NO_WAY_THERE(port=PORT)
     eventually(lambda: job.where()[1].line == first.line, LONG_S)  # it says so now and then
+    job.cancel()
+
+
+def test_where_another_container_has_the_port_another_one_does(place, namespace):
+    taken = f"import socket, time; end = socket.create_server(('', {PORT})); time.sleep(1000)"
+
+    def beside(pod):
+        rank = pod["containers"][0]
+        one = {"name": "beside", "restartPolicy": "Always", "command": ["python3", "-c", taken]}
+        alike = {key: rank[key] for key in ("image", "securityContext") if key in rank}
+        pod.setdefault("initContainers", []).append({**one, **alike})
+
+    runtime = make(namespace, "port-taken", beside)
+    job = begin(place, f"-n 2 --runtime {runtime} --env JAXTRAIN_CHANNEL_PORT={PORT}")
+    eventually(lambda: all(one.answered for one in job.where()), LONG_S)
     job.cancel()
 
 

@@ -60,7 +60,8 @@ def test_a_pod_that_is_a_copy_is_nobody(place, namespace):
     trainjob = namespace.get("trainjob", "copied")
     assert JobDir(job.directory).read_trainjob_uid() == trainjob["metadata"]["uid"]
     (pod,) = namespace.get("pods", "--selector", f"{JOB_SET}=copied")["items"]
-    (secret,) = namespace.get("secrets", "--selector", "jupyter-jax-trainer/job=copied")["items"]
+    secrets = namespace.get("secrets", "--selector", "jupyter-jax-trainer/job=copied")["items"]
+    (secret,) = (one for one in secrets if "frame-key" in one["data"])
     assert secret["metadata"]["labels"]["jupyter-jax-trainer/uid"] == job.uid
     key = base64.b64decode(secret["data"]["frame-key"])
     namespace("create", "-f", "-", stdin=forged(pod, key))

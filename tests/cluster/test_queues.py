@@ -242,8 +242,9 @@ def test_a_job_runs_whose_namespace_puts_it_into_a_queue(queued, namespace, clus
         eventually(lambda: "Active" in str(namespace.get("localqueue", "default").get("status")))
         job = submit("print('went through')", place, "unnamed --cpu 100m")
         succeeds(job)
-        labels = namespace.get("trainjob", job.name)["metadata"]["labels"]
-        assert labels["kueue.x-k8s.io/queue-name"] == "default" and "went through" in text(job, 0)
+        trainjob = namespace.get("trainjob", job.name)
+        assert trainjob["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "default"
+        assert "runtimePatches" not in trainjob["spec"] and "went through" in text(job, 0)
     finally:
         namespace("delete", "localqueue", "default")
 

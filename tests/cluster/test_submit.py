@@ -18,7 +18,7 @@ from jupyter_jax_trainer import api
 from jupyter_jax_trainer.backends.kubernetes.api.client import Client
 from jupyter_jax_trainer.backends.kubernetes.doctor import readiness
 from jupyter_jax_trainer.backends.kubernetes.follow.attach import attach
-from jupyter_jax_trainer.backends.kubernetes.submit import runtimes
+from jupyter_jax_trainer.backends.kubernetes.submit import payload, runtimes
 from jupyter_jax_trainer.capture import capture_cell
 from jupyter_jax_trainer.doctor import report
 from jupyter_jax_trainer.doctor.finding import WARN
@@ -60,12 +60,12 @@ def test_what_a_dry_run_prints_can_be_applied_and_is_the_job(place, namespace):
     assert not namespace.get("trainjobs")["items"] and not namespace.get("secrets")["items"]
     command = [*namespace.cluster.kubectl, "--namespace", namespace.name]
     apply = [*command, "apply", "--server-side", "-f", "-"]
-    trainjob, secret = written.split("\n---\n")
+    trainjob, *secrets = written.split("\n---\n")
     subprocess.run(apply, input=trainjob, text=True, check=True)
     with pytest.raises(BackendError) as refused:
         attach("applied", None, namespace.name)
     assert refused.value.id == "follow.waits-for-secret"
-    subprocess.run(apply, input=secret, text=True, check=True)
+    subprocess.run(apply, input="\n---\n".join(secrets), text=True, check=True)
     namespace.until_condition("applied", "Complete", 60)
     job = Job(attach("applied", None, namespace.name)).wait(30)
     assert text(job) == "applied" and not job.trusted  # nobody could sign what kubectl applied
@@ -217,7 +217,10 @@ def test_a_read_only_root_without_any_volume_is_enough(place, namespace, monkeyp
     runtime = made_runtimes.make(namespace, "bare", bare)
     # As in a queue of a Kueue that drops patches: there is no scratch space either.
     nothing = dict.fromkeys(("scratch", "mesh", "restricted"), False)
+    no_volume = {"mounts": False}
     monkeypatch.setattr(runtimes, "patches", lambda item, **_: nothing)
+    pack = payload.pack
+    monkeypatch.setattr(payload, "pack", lambda *given, **more: pack(*given, **more | no_volume))
     job = run(FACTS, place, f"-n 2 -o back --runtime {runtime}", variables())
     assert int(job.result("back").sum()) == 9900
     assert "runtimePatches" not in namespace.get("trainjob", job.name)["spec"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -16,16 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import websocket
+from ports import free_port
 from prometheus_client.parser import text_string_to_metric_families
 
 TOKEN = "a-token-of-the-tests"
 BASE = "/hub/user/jo/"  # as JupyterHub has it
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Server:

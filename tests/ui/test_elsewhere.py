@@ -16,7 +16,7 @@ import policy
 import pytest
 from harness import eventually, submit, wait_for
 from playwright.sync_api import Page, Route, expect
-from server.servers import free_port
+from ports import free_port
 
 from jupyter_jax_trainer import api
 from jupyter_jax_trainer.messages import views as say

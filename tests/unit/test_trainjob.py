@@ -13,6 +13,7 @@ import uuid
 import zipfile
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -230,7 +231,9 @@ def test_a_job_is_finished_as_it_was_begun(tmp_path, monkeypatch):
     monkeypatch.setattr(launch, "add_secrets", lambda *args: made.append(args[2:4]))
     for mounts in (True, False):
         _, begun, _ = objects(directory.bundle, mounts=mounts)
-        launch.finish(None, directory, manifest_of("", mounts=True), begun)  # type: ignore[arg-type]
+        watched = TrainJob({**begun.json, "spec": {"trainer": {}}})
+        api = SimpleNamespace(trainer=lambda *_: "", request=lambda *_, it=begun: it.json)
+        launch.finish(api, directory, manifest_of("", mounts=True), watched)  # type: ignore[arg-type]
         job, secrets = made.pop()
         assert job.mounts_bundle is mounts and len(secrets) == 1 + mounts
 

@@ -209,12 +209,14 @@ def finish(client: Client, directory: JobDir, manifest: Manifest, found: TrainJo
     """Finish a job whose submitter died after it had created the TrainJob."""
     spec = JobSpec.from_json(manifest["spec"])
     plan = plan_of(manifest)
-    if not found.mounts_bundle:
+    deadline = time.monotonic() + timeouts.UNDO.seconds
+    # What a watch gives of it lacks the variables.
+    look = partial(client.request, "GET", client.trainer("trainjobs", found.name))
+    if not TrainJob(_patiently(look, deadline)).mounts_bundle:
         plan["mounts"] = False
     packed, job, secrets = manifests(directory.bundle, manifest, spec, plan)
     if packed.upload:
         payload.upload(directory.bundle, packed.upload, manifest["uid"])
-    deadline = time.monotonic() + timeouts.UNDO.seconds
     if plan.get("own_runtime"):
         own = partial(restarts.hand_over, client, trainjob.own_name(manifest), found)
         _patiently(own, deadline)
