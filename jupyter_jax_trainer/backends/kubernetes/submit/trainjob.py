@@ -307,7 +307,7 @@ def _volumes(
 def _patch(spec: JobSpec, plan: KubernetesPlan, packed: Payload, secret: str) -> Part | None:
     """Return what is changed in the runtime for this job; None where nothing is.
 
-    Kueue drops patches from TrainJobs, so there must be none where nothing needs them.
+    Kueue up to 0.16 drops patches from TrainJobs: in its queues nothing may need one.
     """
     pod: dict[str, Any] = {}
     if volumes := _volumes(spec, plan, packed, secret):
