@@ -16,6 +16,7 @@ import jupyter_jax_trainer
 from jupyter_jax_trainer.capture import Capture
 from jupyter_jax_trainer.capture.distributions import by_name
 from jupyter_jax_trainer.datatypes import JsonValue
+from jupyter_jax_trainer.jobdir.pieces import Hashing
 from jupyter_jax_trainer.worker.files import PREFIX
 from jupyter_jax_trainer.worker.pod.offers import FOLDER
 from jupyter_jax_trainer.worker.serialization.archive import BundleManifest, write_archive
@@ -95,8 +96,8 @@ def write_bundle(
     out
         Variables to bring back.
     travels
-        It leaves this machine, so that its buffers have to be checked where it arrives, and each
-        byte counts.
+        It leaves this machine, so that each byte counts, and all of them are checked where it
+        arrives: the hashes of its large buffers are noted.
     argv
         What ``sys.argv`` is in the job, for a script.
     wheels
@@ -169,15 +170,19 @@ def write_bundle(
         fixed.pop(f"{_FOR_OFFERS}c", None)
     else:
         manifest["offers"] = capture.offers
-    return write_archive(
-        path,
-        members,
-        capture.buffers,
-        manifest,
-        packages=wheels,
-        fixed=fixed,
-        travels=travels,
-    )
+    with Hashing() as hashing:
+        digest = write_archive(
+            path,
+            members,
+            capture.buffers,
+            manifest,
+            packages=wheels,
+            fixed=fixed,
+            travels=travels,
+            on_buffer=hashing.take if travels else None,
+        )
+        hashing.note(path)
+    return digest
 
 
 def _versions() -> dict[str, str]:

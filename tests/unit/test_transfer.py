@@ -31,7 +31,8 @@ from relays import Relays
 from jupyter_jax_trainer.backends.kubernetes.follow import sending as follow_sending
 from jupyter_jax_trainer.backends.kubernetes.follow.line import Line, Target
 from jupyter_jax_trainer.backends.kubernetes.follow.sending import Progress, Sending, Waiting
-from jupyter_jax_trainer.backends.kubernetes.submit import payload, pieces
+from jupyter_jax_trainer.backends.kubernetes.submit import payload
+from jupyter_jax_trainer.jobdir import pieces
 from jupyter_jax_trainer.messages import follow as say
 from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.worker.pod import parcel as parcels

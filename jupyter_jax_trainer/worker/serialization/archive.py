@@ -9,8 +9,9 @@ prefix)::
     zip: manifest.json, members    compressed, if the archive leaves its machine
 
 So ``python3 job.pyz`` runs it, any zip tool opens it, and a reader maps the buffers into memory
-without copying a byte. ``manifest.json`` holds the sha256 of every member, package and buffer; the
-sha256 of the manifest is the digest of the whole archive. Packages come first and in one piece: who
+without copying a byte. ``manifest.json`` holds the sha256 of every member and package, and that of
+the buffers where nothing else is compared with the whole file; the sha256 of the manifest is the
+digest of the archive. Packages come first and in one piece: who
 has them already, from another archive, needs only what follows.
 """
 
@@ -24,7 +25,7 @@ import mmap
 import os
 import zipimport
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NotRequired, TypedDict
 
@@ -207,6 +208,7 @@ def write_archive(
     packages: Mapping[str, bytes] | None = None,
     fixed: Mapping[str, bytes] | None = None,
     travels: bool = True,
+    on_buffer: Callable[[int, memoryview], None] | None = None,
     durable: bool = False,
 ) -> str:
     """Write an archive; it appears under its name only when it is whole.
@@ -215,7 +217,7 @@ def write_archive(
     ----------
     path
         Where to.
-    members, buffers, manifest, packages, fixed, travels
+    members, buffers, manifest, packages, fixed, travels, on_buffer
         See :func:`write_archive_to`.
     durable
         It is on the disk when this returns, and a loss of power does not take it.
@@ -235,7 +237,14 @@ def write_archive(
         with part.open("wb", buffering=0) as file:
             os.fchmod(file.fileno(), 0o600)
             digest = write_archive_to(
-                file, members, buffers, manifest, packages=packages, fixed=fixed, travels=travels
+                file,
+                members,
+                buffers,
+                manifest,
+                packages=packages,
+                fixed=fixed,
+                travels=travels,
+                on_buffer=on_buffer,
             )
         if durable:
             put_in_place(part, path)
@@ -256,6 +265,7 @@ def write_archive_to(
     packages: Mapping[str, bytes] | None = None,
     fixed: Mapping[str, bytes] | None = None,
     travels: bool = True,
+    on_buffer: Callable[[int, memoryview], None] | None = None,
 ) -> str:
     """Write an archive into an open, empty file.
 
@@ -276,6 +286,9 @@ def write_archive_to(
     travels
         It leaves this machine: members are compressed, and the manifest has the sha256 of the
         buffers, too. Both take longer than writing, so an archive that stays here goes without.
+    on_buffer
+        Called with the offset of each buffer, and the buffer, before it is written: whoever hashes
+        the file need not read it. The manifest has no sha256 of the buffers then.
 
     Returns
     -------
@@ -286,7 +299,7 @@ def write_archive_to(
 
     write_all(file.fileno(), SHEBANG)
     wheels = _write_packages(file, packages or {})
-    table = _write_buffers(file, buffers, travels)
+    table = _write_buffers(file, buffers, travels and on_buffer is None, on_buffer)
     fixed = fixed or {}
     hashes = {name: _sha256(data) for name, data in {**members, **fixed}.items()}
     listed = {"packages": wheels} if wheels else {}
@@ -329,7 +342,12 @@ def _write_packages(file: io.FileIO, packages: Mapping[str, bytes]) -> dict[str,
     return table
 
 
-def _write_buffers(file: io.FileIO, buffers: Sequence[memoryview], hashed: bool) -> list[Buffer]:
+def _write_buffers(
+    file: io.FileIO,
+    buffers: Sequence[memoryview],
+    hashed: bool,
+    on_buffer: Callable[[int, memoryview], None] | None,
+) -> list[Buffer]:
     """Write the buffers while other threads hash them, in pieces: hashing is the slower part."""
     if not buffers:
         return []
@@ -343,6 +361,8 @@ def _write_buffers(file: io.FileIO, buffers: Sequence[memoryview], hashed: bool)
                 digests.append([hashers.submit(_sha256, piece) for piece in pieces(buffer)])
             position = file.tell()
             offset = -(-position // _ALIGN) * _ALIGN
+            if on_buffer is not None:
+                on_buffer(offset, buffer)
             write_all(file.fileno(), _BLANK[: offset - position])
             write_all(file.fileno(), buffer)
             table.append({"offset": offset, "size": buffer.nbytes})

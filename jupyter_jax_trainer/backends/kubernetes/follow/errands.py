@@ -22,8 +22,8 @@ from jupyter_jax_trainer.backends.kubernetes.follow.line import (
 )
 from jupyter_jax_trainer.backends.kubernetes.follow.ownership import Ownership
 from jupyter_jax_trainer.backends.kubernetes.follow.sending import Full, Sending
-from jupyter_jax_trainer.backends.kubernetes.submit import pieces
 from jupyter_jax_trainer.datatypes import JsonValue
+from jupyter_jax_trainer.jobdir import pieces
 from jupyter_jax_trainer.messages import follow as say
 from jupyter_jax_trainer.worker.pod.wire import MAX_BODY, WireError
 from jupyter_jax_trainer.worker.records import Whereabouts

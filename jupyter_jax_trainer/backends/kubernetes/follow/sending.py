@@ -12,8 +12,8 @@ from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client, Unreachable
 from jupyter_jax_trainer.backends.kubernetes.follow.connection import Connection, connect
 from jupyter_jax_trainer.backends.kubernetes.follow.line import Target
-from jupyter_jax_trainer.backends.kubernetes.submit import pieces
 from jupyter_jax_trainer.datatypes import JsonValue
+from jupyter_jax_trainer.jobdir import pieces
 from jupyter_jax_trainer.messages import follow as say
 from jupyter_jax_trainer.text import joined, size
 from jupyter_jax_trainer.worker.pod.peer import write_addresses

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_jax_trainer.backends.kubernetes.api.objects import EnvVar, Mount, Secret, Volume
-from jupyter_jax_trainer.backends.kubernetes.submit import pieces
 from jupyter_jax_trainer.capture.room import Room
 from jupyter_jax_trainer.errors import BackendError, CaptureError
+from jupyter_jax_trainer.jobdir import pieces
 from jupyter_jax_trainer.messages import submit as say
 from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.text import size
