@@ -253,10 +253,10 @@ class _Loader:
             self._check_group(group)
             self._file.check(group.buffers)
             buffers = [self._file.buffer(n) for n in group.buffers]
-            stream = self._unpickler(self._file.read(f"group-{number}.pkl"), buffers)
-            while waiting:
-                values[waiting[0]] = stream.load()
-                waiting.pop(0)
+            with self._unpickler(self._file.read(f"group-{number}.pkl"), buffers) as stream:
+                while waiting:
+                    values[waiting[0]] = stream.load()
+                    waiting.pop(0)
 
     def _check_group(self, group: _Group) -> None:
         if not pickles.allowed():
@@ -273,12 +273,7 @@ class _Loader:
         from jupyter_jax_trainer.worker.serialization.pickling import Unpickler
 
         find = self._array if "array_buffers" in self._file.manifest else self._node
-
-        class WithReferences(Unpickler):
-            def persistent_load(self, pid: Any) -> Any:
-                return find(pid)
-
-        return WithReferences(io.BytesIO(stream), buffers=buffers)
+        return Unpickler(io.BytesIO(stream), buffers=buffers, find=find)
 
     def _node(self, number: int) -> Any:
         return self._reader.read([number])
@@ -291,7 +286,8 @@ class _Loader:
         from jupyter_jax_trainer.worker.serialization.pickling import Unpickler
 
         own = [self._file.buffer(n) for n in range(self._file.manifest["array_buffers"])]
-        found: list[Any] = Unpickler(io.BytesIO(self._file.read("arrays.pkl")), buffers=own).load()
+        with Unpickler(io.BytesIO(self._file.read("arrays.pkl")), buffers=own) as stream:
+            found: list[Any] = stream.load()
         return found
 
     def _array(self, number: int) -> Any:

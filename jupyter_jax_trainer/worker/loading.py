@@ -41,14 +41,13 @@ def load_variables(archive: Archive, namespace: Namespace) -> None:
         return
     from jupyter_jax_trainer.worker.serialization.pickling import Unpickler
 
-    unpickler = Unpickler(
-        io.BytesIO(archive.read("variables.pkl")), buffers=archive.buffers(), main_globals=namespace
-    )
-    for name in archive.manifest["names"]:
-        try:
-            sent_name, value = unpickler.load()
-        except (ModuleNotFoundError, AttributeError, pickle.UnpicklingError) as error:
-            raise RuntimeError(say.CANNOT_LOAD(name=name, error=error)) from error
-        if isinstance(value, type):  # a session may have it from an earlier cell
-            unpickler.renew(value)
-        namespace[sent_name] = value
+    stream = io.BytesIO(archive.read("variables.pkl"))
+    with Unpickler(stream, buffers=archive.buffers(), main_globals=namespace) as unpickler:
+        for name in archive.manifest["names"]:
+            try:
+                sent_name, value = unpickler.load()
+            except (ModuleNotFoundError, AttributeError, pickle.UnpicklingError) as error:
+                raise RuntimeError(say.CANNOT_LOAD(name=name, error=error)) from error
+            if isinstance(value, type):  # a session may have it from an earlier cell
+                unpickler.renew(value)
+            namespace[sent_name] = value

@@ -183,6 +183,21 @@ def test_a_cell_that_closes_its_output_closes_that_of_no_other(book):
     assert [line.text for line in after.logs(0)] == ["two", "three"]
 
 
+def test_an_array_that_has_been_replaced_takes_no_room(book):
+    book.kernel("import numpy as np\ndata = np.zeros(1 << 20)")
+    look = """
+import gc
+gc.disable()
+data.sum()
+with open('/proc/self/maps') as maps:
+    mapped = sum('bundle.pyz' in line for line in maps)
+"""
+    for number in (1.0, 2.0, 3.0):
+        book.kernel(f"data[0] = {number}")
+        book.cell(look, "-s lab -n 2 -o mapped")
+    assert book["mapped"] == 1
+
+
 def test_a_function_of_an_earlier_cell_shows_its_own_lines_in_a_traceback(book):
     first = book.cell("def halve(x):\n    return x / 0  # so wrong")
     failed = book.fails("\n\n\nhalve(1)")

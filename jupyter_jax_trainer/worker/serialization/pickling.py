@@ -18,7 +18,7 @@ import sys
 import types
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from typing import IO, Any
+from typing import IO, Any, Self
 
 import cloudpickle
 
@@ -293,7 +293,10 @@ def make_ndarray(buffer: Any, dtype: Any, shape: tuple[int, ...], order: str) ->
 
 
 class Unpickler(pickle.Unpickler):
-    """Load values that `Pickler` wrote, one per `load`.
+    """Load values that `Pickler` wrote, one per `load`; a context manager.
+
+    It refers to itself. Left open, it would keep what it has loaded, and the buffers, until the
+    next garbage collection: of arrays in a session's mapped files that may be never.
 
     Parameters
     ----------
@@ -303,6 +306,8 @@ class Unpickler(pickle.Unpickler):
         The out-of-band buffers; arrays stay on them, so writable ones give writable arrays.
     main_globals
         What functions of the notebook get as their globals. Without it the stream must not ask.
+    find
+        Gives what a persistent id stands for.
     """
 
     def __init__(
@@ -311,15 +316,31 @@ class Unpickler(pickle.Unpickler):
         *,
         buffers: Iterable[Any] = (),
         main_globals: Namespace | None = None,
+        find: Callable[[Any], Any] | None = None,
     ) -> None:
         super().__init__(file, buffers=buffers)
         self._main_globals = main_globals
+        self._find = find
         self._kept: dict[type, Any] = {}  # and what would fill them
         self._own: dict[Any, Any] = {
             (__name__, "_module_globals"): self._module_globals,
             (classes.__name__, "make_class"): self._make_class,
             (classes.__name__, "set_class"): self._set_class,
         }
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._own.clear()
+        self._kept.clear()
+        self.memo.clear()
+
+    def persistent_load(self, pid: Any) -> Any:
+        """Find what a persistent id stands for."""
+        if self._find is None:
+            return super().persistent_load(pid)
+        return self._find(pid)
 
     def find_class(self, module: str, name: str) -> Any:
         """Find a global; those that depend on the loader are its own."""
@@ -355,10 +376,10 @@ def load_pairs(
     stream: Any, buffers: Iterable[Any], main_globals: Namespace | None = None
 ) -> Iterator[tuple[str, Any]]:
     """Load the (name, value) pairs of a stream, in order."""
-    unpickler = Unpickler(io.BytesIO(stream), buffers=buffers, main_globals=main_globals)
-    while True:
-        try:
-            pair = unpickler.load()
-        except EOFError:
-            return
-        yield pair
+    with Unpickler(io.BytesIO(stream), buffers=buffers, main_globals=main_globals) as unpickler:
+        while True:
+            try:
+                pair = unpickler.load()
+            except EOFError:
+                return
+            yield pair
