@@ -310,6 +310,36 @@ def test_a_rank_that_is_killed_while_a_large_cell_is_sent_is_started_anew_with_t
     assert text(job).count("runs") <= 1 and "behind" not in text(of_session())
 
 
+@pytest.mark.parametrize(
+    "size", [50_000_000, pytest.param(1_000_000_000, marks=pytest.mark.release)]
+)
+def test_a_large_array_is_sent_again_and_again_whoever_sends_it(book, cluster, size):
+    require_own(cluster)
+    book.kernel(f"import numpy as np\nlarge = np.ones({size}, np.uint8)\nlarge[::1000] = 3")
+    total = int(book["large"].sum())
+    look = (
+        "import gc\ngc.disable()\ntotal = int(large.sum())\nwith open('/proc/self/maps') as maps:\n"
+        "    old = sum('/cell-' in line for line in maps)\nprint(total, old)"
+    )
+    book.cell("pass")  # the session runs
+    for times in range(1, 4):
+        book.kernel("large[0] += 1")
+        job = _sent_by_two_followers(book, look)
+        assert words(job) == [f"{total + times} 1"] * 2, (job.state, job.reason)
+
+
+def _sent_by_two_followers(book, source):
+    """Run a cell that brings large variables; the follower is killed while it sends them."""
+    pods = [process_of(of_session(), each) for each in (0, 1)]
+    earlier = large_cells(pods[0])
+    with at_rest(pods[1]):
+        job = book.detached(source)
+        eventually(lambda: large_cells(pods[0]) - earlier)
+        kill_follower(book.store)
+    eventually(lambda: not job.active)
+    return job
+
+
 def test_what_a_cell_leaves_behind_harms_no_other(book):
     first = book.cell(
         f"{PIDS}\nimport sys, jax\nkept = 1\nif os.fork() == 0:\n    kept = 2\n    1 / 0\n"
@@ -589,6 +619,57 @@ def test_a_pod_whose_rank_rests_for_longer_than_the_limit_waits_for_the_others(b
     book.cell("import jax, time\nif jax.process_index() == 0: time.sleep(15)", short, line)
     assert words(book.cell("print('whole')", line=line)) == ["whole", "whole"]
     of_session("uneven").cancel()
+
+
+# What Python in the pods takes for the time of day: off by as many seconds as a link names.
+CLOCK = """
+import os, time
+def put_off(clock, unit):
+    def read():
+        try:
+            return clock() + unit * int(os.readlink("/tmp/clock"))
+        except OSError:
+            return clock()
+    return read
+time.time, time.time_ns = put_off(time.time, 1), put_off(time.time_ns, 10**9)
+"""
+
+
+def _with_clock(pod):
+    pod.setdefault("volumes", []).append({"name": "clock", "configMap": {"name": "clock"}})
+    container = pod["containers"][0]
+    container.setdefault("volumeMounts", []).append({"name": "clock", "mountPath": "/clock"})
+    container.setdefault("env", []).append({"name": "PYTHONPATH", "value": "/clock"})
+
+
+def test_clocks_of_pods_that_are_set_change_nothing(book, namespace):
+    clock = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "clock"}}
+    namespace("create", "-f", "-", stdin={**clock, "data": {"sitecustomize.py": CLOCK}})
+    book.runtime = f"--runtime {made_runtimes.make(namespace, 'clock', _with_clock)}"
+    line = "-s clock -n 2 --idle 8"
+    book.cell("import os, time, jax\nkept, rank = 0, jax.process_index()", line=line)
+    for hours in (5, -30):  # each pod's by another time, in a cell
+        job = book.cell(
+            "from jupyter_jax_trainer import report\nbefore = time.time()\n"
+            "if os.path.lexists('/tmp/clock'):\n    os.remove('/tmp/clock')\n"
+            f"os.symlink(str({hours} * 3600 * (rank + 1)), '/tmp/clock')\n"
+            "print('set', rank, round((time.time() - before) / 3600))\n"
+            "kept += 1\nreport(step=kept, loss=0.5)",
+            "-o kept",
+            line=line,
+        )
+        earlier = 5 if hours < 0 else 0
+        steps = [(hours - earlier) * (rank + 1) for rank in (0, 1)]
+        assert words(job) == [f"set {rank} {step}" for rank, step in enumerate(steps)]
+        assert 0 <= job.ended - job.started < 60
+        reports = [report["values"] for report in job.metrics()]
+        assert reports == [{"loss": 0.5}] * len(reports) and reports
+        assert words(book.cell("print('then', kept)", line=line)) == [f"then {book['kept']}"] * 2
+    assert book["kept"] == 2
+    began = time.monotonic()
+    eventually(lambda: not of_session("clock").active)
+    assert time.monotonic() - began > 5, "a clock ended it"
+    assert of_session("clock").reason == "idle for 8.0 s"
 
 
 def test_it_ends_by_itself_when_it_is_idle_though_nobody_looks(book, namespace):
