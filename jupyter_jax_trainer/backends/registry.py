@@ -5,10 +5,10 @@ A line is where its class is, so that nothing is imported before it is needed.
 
 from __future__ import annotations
 
-import importlib
 from functools import cache
 from typing import TYPE_CHECKING
 
+from jupyter_jax_trainer import byname
 from jupyter_jax_trainer.errors import JobDirError
 from jupyter_jax_trainer.messages import backends as say
 
@@ -70,7 +70,6 @@ def cluster() -> Backend:
 
 
 @cache
-def _load(path: str) -> Backend:
-    module, _, name = path.partition(":")
-    backend: Backend = getattr(importlib.import_module(module), name)()
+def _load(place: str) -> Backend:
+    backend: Backend = byname.load(place)()
     return backend

@@ -11,7 +11,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jupyter_jax_trainer import machine, timeouts
+from jupyter_jax_trainer import byname, machine, timeouts
 from jupyter_jax_trainer.backends import registry
 from jupyter_jax_trainer.errors import BackendError, JobDirError, UsageError
 from jupyter_jax_trainer.jobdir import retention
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from jupyter_jax_trainer.channel.protocol import ProfileName, RankPlace
     from jupyter_jax_trainer.profiles.profile import Profile
 
+_WIDGET = "jupyter_jax_trainer.widget:of_job"
 _POLL = 0.05  # seconds between looks at the directory
 _FRESH = 100_000_000  # nanoseconds in which a file may be written twice with the same stamp
 
@@ -79,12 +80,7 @@ class Job:
         anywidget.AnyWidget
             The state, progress, last log lines and buttons.
         """
-        from jupyter_jax_trainer.widget.built import require
-
-        require()
-        from jupyter_jax_trainer.widget.job import JobWidget
-
-        return JobWidget(self)
+        return byname.load(_WIDGET)(self)
 
     # -- what it is --------------------------------------------------------------------------
 

@@ -8,7 +8,22 @@ from __future__ import annotations
 
 from typing import Any
 
+from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.widget.built import require
+
+
+def of_job(job: Job) -> Any:
+    """Return a live view of a job, for `Job.widget`.
+
+    Returns
+    -------
+    anywidget.AnyWidget
+        The state, progress, last log lines and buttons.
+    """
+    require()
+    from jupyter_jax_trainer.widget.job import JobWidget
+
+    return JobWidget(job)
 
 
 def panel() -> Any:
