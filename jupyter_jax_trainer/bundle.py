@@ -8,7 +8,7 @@ import marshal
 import sys
 from collections.abc import Mapping, Sequence
 from enum import Enum, auto
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import ModuleType
 
@@ -170,17 +170,20 @@ def write_bundle(
         fixed.pop(f"{_FOR_OFFERS}c", None)
     else:
         manifest["offers"] = capture.offers
+    write = partial(
+        write_archive,
+        path,
+        members,
+        capture.buffers,
+        manifest,
+        packages=wheels,
+        fixed=fixed,
+        travels=travels,
+    )
+    if not travels:
+        return write()
     with Hashing() as hashing:
-        digest = write_archive(
-            path,
-            members,
-            capture.buffers,
-            manifest,
-            packages=wheels,
-            fixed=fixed,
-            travels=travels,
-            on_buffer=hashing.take if travels else None,
-        )
+        digest = write(on_buffer=hashing.take)
         hashing.note(path)
     return digest
 

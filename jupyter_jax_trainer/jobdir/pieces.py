@@ -5,14 +5,15 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from jupyter_jax_trainer.jobdir.files import open_regular, write_private
 from jupyter_jax_trainer.worker.pod.parcel import digests_of, hash_of
 from jupyter_jax_trainer.worker.pod.wire import MAX_BODY
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 _SIZE = 32  # bytes of a sha256
 _HASHERS = 4
@@ -23,18 +24,15 @@ class Hashing:
     """Hashes the large buffers of a bundle in other threads while the bundle is written."""
 
     def __init__(self) -> None:
+        from concurrent.futures import ThreadPoolExecutor
+
         self._pool = ThreadPoolExecutor(_HASHERS, "hash-pieces")
         self._found: dict[int, Future[list[bytes]]] = {}  # by the number of the first piece
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._pool.shutdown(cancel_futures=True)
 
     def take(self, offset: int, buffer: memoryview) -> None:

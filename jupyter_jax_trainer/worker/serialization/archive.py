@@ -9,10 +9,10 @@ prefix)::
     zip: manifest.json, members    compressed, if the archive leaves its machine
 
 So ``python3 job.pyz`` runs it, any zip tool opens it, and a reader maps the buffers into memory
-without copying a byte. ``manifest.json`` holds the sha256 of every member and package, and that of
-the buffers where nothing else is compared with the whole file; the sha256 of the manifest is the
-digest of the archive. Packages come first and in one piece: who
-has them already, from another archive, needs only what follows.
+without copying a byte. ``manifest.json`` holds the sha256 of every member and package, and of the
+buffers unless the file is checked as a whole; the sha256 of the manifest is the digest of the
+archive. Packages come first and in one piece: who has them already, from another archive, needs
+only what follows.
 """
 
 from __future__ import annotations
@@ -299,7 +299,7 @@ def write_archive_to(
 
     write_all(file.fileno(), SHEBANG)
     wheels = _write_packages(file, packages or {})
-    table = _write_buffers(file, buffers, travels and on_buffer is None, on_buffer)
+    table = _write_buffers(file, buffers, travels, on_buffer)
     fixed = fixed or {}
     hashes = {name: _sha256(data) for name, data in {**members, **fixed}.items()}
     listed = {"packages": wheels} if wheels else {}
@@ -345,10 +345,11 @@ def _write_packages(file: io.FileIO, packages: Mapping[str, bytes]) -> dict[str,
 def _write_buffers(
     file: io.FileIO,
     buffers: Sequence[memoryview],
-    hashed: bool,
+    travels: bool,
     on_buffer: Callable[[int, memoryview], None] | None,
 ) -> list[Buffer]:
     """Write the buffers while other threads hash them, in pieces: hashing is the slower part."""
+    hashed = travels and on_buffer is None
     if not buffers:
         return []
     from concurrent.futures import ThreadPoolExecutor
