@@ -56,6 +56,12 @@ describe('a job', () => {
       'inset(0 0.00% 0 2.31%)'
     ]);
     expect(spans[1]?.title).toMatch(/^Running · 2 m 7 s · since/);
+    // A blank in a text of its own would jump when the length comes to stand behind it.
+    const words = all('.jaxtrain-spans > div > span > span');
+    expect(words.map(word => [...word.childNodes].map(node => node.textContent))).toEqual([
+      ['Queued 3 s'],
+      ['Running 2 m 7 s']
+    ]);
     expect(texts('.jaxtrain-source pre')).toEqual(['1\n2', '%%jaxtrain mnist-4 -n 4\nprint(1)']);
   });
 

@@ -94,9 +94,8 @@ function Span({ part, share: [from, to], trans }: PartProps & { share: [number, 
           transform: `translateX(${from.toFixed(2)}cqw)`
         }}
       >
-        <span>
-          {word} {seconds > 0 && text}
-        </span>
+        {/* One text: the blank of several is at no place until another follows, and would jump to it. */}
+        <span>{seconds > 0 ? `${word} ${text}` : word}</span>
       </span>
     </div>
   );
