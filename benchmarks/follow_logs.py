@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import shutil
 import socket
 import subprocess
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from common import Measured, in_turn, ratio_of, sized, spread
+from kube import memory
 
 from jupyter_jax_trainer.backends.kubernetes.api.client import Client
 from jupyter_jax_trainer.backends.kubernetes.logs.logstream import Attempt, LogStream
@@ -153,7 +153,8 @@ def follow(url: str, streams: int, lines: int, home: str) -> None:
         used = time.process_time() - began
         time.sleep(_SETTLE)
     count = sum(directory.log(rank).read_bytes().count(b"\n") for rank in range(streams))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    # ru_maxrss would count what the process that started this one has used, too.
+    peak = memory(os.getpid(), "VmHWM")
     print(json.dumps({"lines": count, "cpu": used, "peak": peak}), flush=True)
     os._exit(0)
 
