@@ -306,6 +306,7 @@ class Sequencer:
                 return
             ends = (cell.ends.get(rank, RankEnd(rank=rank)) for rank in range(self._nodes))
             found = list(zip(ends, places, strict=True))
+            cell.record.look_at_programs(found)
             why = self._look_for_stall(cell, found) if cell.ends else None
             self._look_for_silence(cell, found, why)
         elif not self._ranks.hears or cell.failed or cell.interrupted:
@@ -313,7 +314,8 @@ class Sequencer:
         elif (
             cell.meeting.asks()
             if self._meets(cell)
-            else cell.stall.asks(len(cell.ends), self._nodes) or cell.silence.asks()
+            else cell.stall.asks(len(cell.ends), self._nodes)
+            or cell.silence.asks(cell.record.has_doubts)
         ):
             cell.asked = True
             self._ranks.ask_where()

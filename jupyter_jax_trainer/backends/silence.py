@@ -17,6 +17,7 @@ from jupyter_jax_trainer.worker.records import Position
 
 _STEPS = 16  # times between reports that are remembered
 _TIMES = 10  # the usual one of them passes without a report
+_FEW = 3  # of them pass, where ranks may hang
 _AGAIN = 5.0  # seconds between questions to silent ranks whether they still are
 
 
@@ -64,6 +65,7 @@ class SilenceWatch:
         self._known = (0, 0)
         self._reported_at: float | None = None
         self._told: str | None = None
+        self._doubts = False
         self.hear()
 
     def hear(self) -> None:
@@ -85,16 +87,29 @@ class SilenceWatch:
         self.hear()
 
     @property
+    def _usual(self) -> float:
+        """The usual time between two reports, in seconds."""
+        return median(self._gaps) if self._gaps else 0.0
+
+    @property
     def _patience(self) -> float:
         """For how long nothing has to be heard before that is said, in seconds."""
-        usual = median(self._gaps) if self._gaps else 0.0
-        found = max(timeouts.STUCK.seconds, _TIMES * usual)
+        found = max(timeouts.STUCK.seconds, _TIMES * self._usual)
         return found if self._limit is None else min(found, self._limit)
 
-    def asks(self) -> bool:
-        """Return whether it is time to ask the ranks where they are."""
-        now = time.monotonic()
-        if now - self._heard < self._patience or now < self._ask_at:
+    def asks(self, doubts: bool = False) -> bool:
+        """Return whether it is time to ask the ranks where they are.
+
+        Parameters
+        ----------
+        doubts
+            Some have compiled a program that others have not, and may wait for them in vain: they
+            are asked earlier.
+        """
+        self._doubts, patience, now = doubts, self._patience, time.monotonic()
+        if doubts:
+            patience = min(patience, max(timeouts.PROGRAMS.seconds, _FEW * self._usual))
+        if now - self._heard < patience or now < self._ask_at:
             return False
         self._ask_at = now + _AGAIN
         return True
@@ -120,7 +135,7 @@ class SilenceWatch:
         stands = any(where["cell_line"] is not None for where in known) or not known
         if quiet < patience or not stands:
             self.said = None
-            self._ask_at = now + max(1.0, patience - quiet)
+            self._ask_at = now + (_AGAIN if self._doubts else max(1.0, patience - quiet))
             return None
         self._ask_at = now + _AGAIN
         where_text = self._where(ranks, [end.rank for end, where in asked if where is None])

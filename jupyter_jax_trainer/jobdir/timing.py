@@ -101,6 +101,7 @@ _NAMES = {
     "starting": say.STARTING,
     "importing": say.IMPORTING,
     "compiling": say.COMPILING,
+    "data": say.LOADING,
     "host": say.ON_HOST,
     "steps": say.IN_STEPS,
     "checkpoints": say.SAVING,

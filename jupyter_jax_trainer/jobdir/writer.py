@@ -8,7 +8,7 @@ import math
 import os
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from operator import itemgetter
 from typing import Any
@@ -17,7 +17,7 @@ from jupyter_jax_trainer import masking
 from jupyter_jax_trainer.errors import JobDirError, UsageError
 from jupyter_jax_trainer.jobdir import endhook
 from jupyter_jax_trainer.jobdir.describe import not_finite_text, profile_text
-from jupyter_jax_trainer.jobdir.failure import Failure
+from jupyter_jax_trainer.jobdir.failure import Failure, RankEnd
 from jupyter_jax_trainer.jobdir.files import (
     LineWriter,
     open_regular,
@@ -50,7 +50,7 @@ from jupyter_jax_trainer.messages import jobs as say
 from jupyter_jax_trainer.states import State
 from jupyter_jax_trainer.text import plain
 from jupyter_jax_trainer.worker.profiling import NAME
-from jupyter_jax_trainer.worker.records import Pace, Program, Report, Sample, Spent
+from jupyter_jax_trainer.worker.records import Pace, Position, Program, Report, Sample, Spent
 
 _USAGE_INTERVAL = 1.0  # seconds between states that differ in what is used alone
 _SAVE_INTERVAL = 0.1  # seconds between states that differ in progress alone
@@ -274,6 +274,8 @@ class Recorder:
         self._guard(lambda: self._metrics.write(*({**line, **more} for line in reports)))
         self._reported[rank] += len(reports)
         self._look_for_nan(rank, reports)
+        if (words := self._programs.pass_step(rank, len(reports))) is not None:
+            self.warn("programs", words)
         if rank != 0 or not reports:
             return
         last = reports[-1]
@@ -425,6 +427,37 @@ class Recorder:
         """Note what a rank is about to compile, and say if others compile something else."""
         if (words := self._programs.take(rank, program)) is not None:
             self.warn("programs", words)
+        if (wrong := self._programs.withdraw()) is not None:
+            self._take_back(wrong)
+
+    @property
+    def has_doubts(self) -> bool:
+        """Whether a rank runs a program that another one, which has to run it, has not compiled."""
+        return self._programs.has_doubts
+
+    def look_at_programs(self, places: Sequence[tuple[RankEnd, Position | None]]) -> None:
+        """Say which program ranks hang in, and others beside.
+
+        Parameters
+        ----------
+        places
+            Of each rank what is known of its end, and where it is.
+        """
+        waiting = [
+            end.rank
+            for end, where in places
+            if where is not None and where.get("waits") and not where.get("compiles")
+        ]
+        if (words := self._programs.look(waiting)) is not None:
+            self.warn("programs", words)
+
+    def _take_back(self, words: str) -> None:
+        """Say no longer what has turned out to be wrong."""
+        left = [one for one in self.state.get("warnings", []) if one != masking.text(words)]
+        self.state.pop("warnings", None)
+        if left:
+            self.state["warnings"] = left
+        self._dirty = True
 
     def warn(self, kind: str, words: str, rank: int | None = None) -> None:
         """Say once, and on the card until the ranks start again, what is wrong with the job."""

@@ -50,6 +50,14 @@ SAME_FUNCTION_DIFFERS = Message(
     "different programs: {found}; shapes, dtypes or constants of `{name}` differ, and the ranks "
     "may hang"
 )
+WAIT_BESIDE = Message(
+    "different programs: {found} but not on {others}, and all of them wait for each other; shapes "
+    "may differ, as with a smaller last batch"
+)
+RAN_BESIDE = Message(
+    "different programs: {found}, while {others} ran another `{name}`; shapes or dtypes differ, "
+    "and results may be wrong"
+)
 COMPILE_THIS = Message("`{name}` on {ranks}")
 COMPILE_THIS_AT = Message("`{name}` ({line}) on {ranks}")
 STRAGGLER = Message(
@@ -60,7 +68,8 @@ WAITING = Message("waiting")
 STARTING = Message("starting")
 IMPORTING = Message("importing")
 COMPILING = Message("compiling")
-ON_HOST = Message("data and other Python")
+LOADING = Message("data")
+ON_HOST = Message("other Python")
 IN_STEPS = Message("steps")
 SAVING = Message("checkpoints")
 ELSE = Message("other")

@@ -233,8 +233,10 @@ class Position(TypedDict):
 
 
 # What a rank spends its time with while a cell runs. ``steps`` is all time in jax: its own work and
-# the wait for others; ``host`` is all other code, such as what loads data.
-KINDS = ("importing", "compiling", "host", "steps", "checkpoints")
+# the wait for others; ``data`` is code that loads it, as far as it is known by its place or name;
+# ``host`` is all other code. While it is in one of `OUTSIDE`, a rank can come to no collective.
+KINDS = ("importing", "compiling", "data", "host", "steps", "checkpoints")
+OUTSIDE = ("data", "host")
 Spent = dict[str, float]  # seconds, by these kinds
 
 

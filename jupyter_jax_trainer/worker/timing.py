@@ -1,8 +1,10 @@
-"""Where a rank's time goes, by looks at its main thread: to compile, to step, to save, or else."""
+"""Where a rank's time goes, by looks at its main thread: compiling, data, steps or other things."""
 
 from __future__ import annotations
 
+import inspect
 import os
+import re
 import sys
 import threading
 import time
@@ -11,7 +13,7 @@ from types import CodeType, FrameType
 
 from jupyter_jax_trainer.worker import timeouts
 from jupyter_jax_trainer.worker.channel import Channel
-from jupyter_jax_trainer.worker.records import KINDS, Pace, Spent
+from jupyter_jax_trainer.worker.records import KINDS, OUTSIDE, Pace, Spent
 from jupyter_jax_trainer.worker.standstill import Spots
 
 _LOOKS = 0.05  # seconds between them
@@ -32,17 +34,62 @@ _JAX = os.path.join("", "jax", "_src", "")
 _SAVERS = ("/orbax/", "/flax/training/checkpoints", "/safetensors/", "/equinox/_serialisation")
 _SAVES = ("/numpy/lib/", ("save", "savez", "savez_compressed", "_savez"))
 _OWN_SAVER = "worker/saving.py"
+# The same of code that loads data, and what such functions are called where users write them.
+_LOADERS = (
+    "/grain/",
+    "/tensorflow/python/data/",
+    "/tensorflow_datasets/",
+    "/torch/utils/data/",
+    "/torchdata/",
+    "/site-packages/datasets/",
+    "/webdataset/",
+    "/h5py/",
+    "/zarr/",
+    "/tensorstore/",
+    "/pyarrow/",
+    "/pandas/io/",
+    "/PIL/",
+    "/imageio/",
+    "/fsspec/",
+)
+_LOADS = ("/numpy/lib/", ("load", "loadtxt", "genfromtxt"))
+_LOADING = re.compile(
+    r"__(next|getitem)__|load|fetch"
+    r"|_*(get|load|next|read|fetch|make|sample|generate|prepare)_(\w+_)?"
+    r"(batch|batches|data|dataset|example|examples|sample|samples)"
+)
+_LIBRARIES = ("/site-packages/", "/dist-packages/", os.path.join(os.path.dirname(os.__file__), ""))
+# What else is found around a call says more of it than what comes first here.
+_WEIGHT = {"host": 0, "data": 1, "importing": 2, "checkpoints": 3}
 
 
-def _kind_in(file: str, name: str) -> str | None:
-    """Return what is done in a function of a file, if that is known by where it stands."""
+def _kind_in(code: CodeType) -> str | None:
+    """Return what is done in a piece of code and below, if that is known by where it stands."""
+    file, name = code.co_filename, code.co_name
     if _JAX in file and name in _COMPILING:
         return "compiling"
+    if file.startswith("<frozen importlib"):
+        return "importing"
+    if name == "<module>":  # of a library: it is being imported
+        return None
     if file.endswith(_OWN_SAVER) or any(part in file for part in _SAVERS):
         return "checkpoints"
     if name in _SAVES[1] and _SAVES[0] in file:
         return "checkpoints"
-    return "importing" if file.startswith("<frozen importlib") else None
+    if any(part in file for part in _LOADERS) or (name in _LOADS[1] and _LOADS[0] in file):
+        return "data"
+    return "data" if _may_load(code) else None
+
+
+def _may_load(code: CodeType) -> bool:
+    """Return whether a user's code looks as if it gives the next batch.
+
+    A generator does, or what is called as such functions are.
+    """
+    name = code.co_name
+    if name.startswith("<") or any(part in code.co_filename for part in _LIBRARIES):
+        return False
+    return bool(code.co_flags & inspect.CO_GENERATOR) or bool(_LOADING.fullmatch(name))
 
 
 class Timing:
@@ -91,7 +138,14 @@ class Timing:
             self._tell()
 
     def step(self, *_report: object) -> None:
-        """Take note of a report: it ends a step."""
+        """Take note of a report: it ends a step, and what calls it trains, and loads no data."""
+        frame: FrameType | None = sys._getframe(1)
+        for _ in range(_DEEP):
+            if frame is None:
+                break
+            if self._kind_of(frame.f_code) == "data":
+                self._codes[id(frame.f_code)] = frame.f_code, None
+            frame = frame.f_back
         with self._lock:
             if not self._steps:  # what was before the first one says nothing of the next ones
                 self._marks.clear()
@@ -122,10 +176,11 @@ class Timing:
             kind = self._kind_of(walked.f_code)
             if kind == "compiling":
                 return kind
-            if kind is not None and found != "checkpoints":
+            if kind is not None and _WEIGHT[kind] > _WEIGHT[found]:
                 found = kind
             walked = walked.f_back
-        return "steps" if found == "host" and self._spots.is_in_jax(innermost) else found
+        outside = found in OUTSIDE
+        return "steps" if outside and self._spots.is_in_jax(innermost) else found
 
     def _kind_of(self, code: CodeType) -> str | None:
         """Return what is done in a piece of code and below, if that is known by where it stands."""
@@ -134,12 +189,13 @@ class Timing:
         if known is None:
             if len(self._codes) >= _KNOWN:
                 self._codes.clear()
-            known = self._codes[id(code)] = code, _kind_in(code.co_filename, code.co_name)
+            known = self._codes[id(code)] = code, _kind_in(code)
         return known[1]
 
     def _mark(self, now: float) -> None:
         """Remember how much of the time was spent outside of jax up to here."""
-        self._marks.append((now, self._steps, self._spent["host"]))
+        outside = sum(self._spent[kind] for kind in OUTSIDE)
+        self._marks.append((now, self._steps, outside))
         while len(self._marks) > 2 and now - self._marks[1][0] >= self._window:
             self._marks.popleft()
 

@@ -80,3 +80,63 @@ def test_ranks_that_compile_different_programs_are_told_before_they_hang():
     assert "`evaluate` (cell line 22) on rank 0" in said
     assert "`_lambda` (cell line 22) on rank 1" in said
     assert said in remarks(job.snapshot())
+
+
+ALONE = """import jax
+import jax.numpy as jnp
+from jax.sharding import NamedSharding, PartitionSpec
+from jupyter_jax_trainer import report
+mesh = jax.make_mesh((2,), ("d",))
+rows = NamedSharding(mesh, PartitionSpec("d"))
+ones = jax.jit(lambda: jnp.ones(2), out_shardings=rows)()
+
+@jax.jit
+def step(x):
+    return x.sum()
+
+@jax.jit
+def evaluate(x):
+    swap = lambda x: jax.lax.ppermute(x, "d", [(0, 1), (1, 0)])
+    return jax.shard_map(swap, mesh=mesh, in_specs=rows.spec, out_specs=rows.spec)(x).max()
+
+for number in range(1, 9):
+    evaluates = number == 5 and jax.process_index() == 1
+    loss = float(evaluate(ones) if evaluates else step(ones))
+    report(loss=loss)
+"""
+
+
+def test_ranks_that_wait_beside_a_program_of_one_are_told(monkeypatch):
+    monkeypatch.setenv("JAXTRAIN_PROGRAMS_TIMEOUT", "2")
+    job = submit(ALONE, line="-n 2 --devices-per-node 1")
+    eventually(lambda: events(job, "programs"))
+    (said,) = events(job, "programs")
+    job.cancel()
+    assert "`evaluate` (cell line 21) on rank 1 but not on rank 0" in said
+    assert said in remarks(job.snapshot())
+
+
+SMALLER = """import jax
+import numpy as np
+from jax.sharding import NamedSharding, PartitionSpec
+from jupyter_jax_trainer import report
+mesh = jax.make_mesh((2,), ("d",))
+rows = NamedSharding(mesh, PartitionSpec("d"))
+
+@jax.jit
+def step(x):
+    return x.sum()
+
+for number in range(9):
+    last = number == 5 and jax.process_index() == 1
+    batch = np.ones((3 if last else 4, 8), np.float32)
+    report(loss=float(step(jax.make_array_from_process_local_data(rows, batch))))
+"""
+
+
+def test_ranks_that_went_on_with_different_programs_are_told():
+    job = submit(SMALLER, line="-n 2 --devices-per-node 1")
+    job.wait()
+    (said,) = events(job, "programs")
+    assert "`step` (cell line 16) on rank 1, while rank 0 ran another `step`" in said
+    assert said in remarks(job.snapshot())

@@ -6,6 +6,7 @@ import itertools
 
 import pytest
 
+from jupyter_jax_trainer.jobdir.failure import RankEnd
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.programs import ProgramWatch
 from jupyter_jax_trainer.jobdir.state import new_rank, program_record
@@ -81,6 +82,56 @@ def test_no_false_alarms(said):
     assert told(*said) == []
 
 
+def looks(watch, *waiting):
+    """Return what is said at looks that show these ranks waiting."""
+    return [text for ranks in waiting if (text := watch.look(ranks)) is not None]
+
+
+def compiled(*said):
+    watch = ProgramWatch()
+    assert [watch.take(rank, one) for rank, one in said] == [None] * len(said)
+    return watch
+
+
+def test_ranks_that_wait_beside_a_new_program_hang():
+    both = [(rank, program("a")) for rank in ALL]
+    watch = compiled(*both, (1, program("b", line=14)))
+    assert watch.has_doubts
+    (said,) = looks(watch, ALL, ALL, ALL)
+    assert "`step` (cell line 14) on rank 1 but not on ranks 0 and 2" in said
+    assert watch.withdraw() is None
+    for rank in (0, 2):
+        watch.take(rank, program("b"))
+    assert watch.withdraw() == said and watch.withdraw() is None
+    assert not watch.has_doubts and looks(watch, ALL, ALL) == []
+
+
+@pytest.mark.parametrize(
+    "waiting",
+    [
+        [ALL],  # a rank may be about to go on
+        [ALL, (1,), ALL],
+        [(0, 1), (0, 1)],  # rank 2 loads a batch
+        [(), ()],
+    ],
+)
+def test_who_may_still_come_to_a_program_does_not_hang(waiting):
+    assert looks(compiled((1, program("b"))), *waiting) == []
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        [(rank, program("a")) for rank in ALL],
+        [(0, program("b", runs=False))],
+        [(0, program("a", number=PROGRAMS - 1))],
+    ],
+)
+def test_without_a_program_of_some_there_is_no_doubt(said):
+    watch = compiled(*said)
+    assert not watch.has_doubts and looks(watch, ALL, ALL) == []
+
+
 @pytest.fixture
 def record(tmp_path):
     return Recorder(JobDir(tmp_path), [new_rank(0), new_rank(1)])
@@ -96,6 +147,58 @@ def test_it_is_on_the_card_until_the_ranks_start_again(record):
     record.program(0, program("a", (0, 1)))
     record.program(1, program("b", (0, 1)))
     assert len(record.state["warnings"]) == 1
+
+
+SAME = [(rank, program("a")) for rank in ALL]
+
+
+def passed(watch, *reports):
+    """Return what is said when ranks report, one after another."""
+    return [text for rank in reports if (text := watch.pass_step(rank, 1)) is not None]
+
+
+def test_a_function_that_one_rank_runs_for_other_shapes_is_said_when_all_go_on():
+    watch = compiled(*SAME)
+    assert passed(watch, *ALL, *ALL, *ALL) == []
+    watch.take(1, program("b"))
+    assert passed(watch, 0, 1, 2, 0, 0, 0) == []
+    (said,) = passed(watch, 1, 2, *ALL, *ALL)
+    assert "`step` (cell line 12) on rank 1, while rank 0 ran another `step`" in said
+
+
+@pytest.mark.parametrize(
+    ("said", "reports"),
+    [
+        ([*SAME, (1, program("b"))], [0, 2, 0, 2]),  # rank 1 does not report, or waits
+        ([*SAME, (1, program("b"))], [1, 1, 1]),  # it is ahead
+        ([*SAME, (0, program("b", name="mean"))], [*ALL, *ALL]),  # its own business
+        ([*SAME, (1, program("b", runs=False))], [*ALL, *ALL]),
+        ([*SAME, *((rank, program("b")) for rank in ALL)], [*ALL, *ALL]),
+    ],
+)
+def test_ranks_that_may_still_run_the_same_are_not_said_to_differ(said, reports):
+    assert passed(compiled(*said), *reports) == []
+
+
+def at(rank, **more):
+    place = {"cell": "Cell", "cell_line": 3, "doing": None, "frame": None, "seconds": 9.0}
+    return RankEnd(rank=rank), {**place, **more}
+
+
+def test_ranks_that_hang_are_said_until_that_proves_wrong(record):
+    record.warn("straggler", "rank 1 is late")
+    record.program(1, program("a", (0, 1)))
+    assert record.has_doubts
+    for _ in range(2):
+        record.look_at_programs([at(0, waits=True, compiles="step"), at(1, waits=True)])
+        record.look_at_programs([(RankEnd(rank=0), None), at(1, waits=True)])
+    assert len(record.state["warnings"]) == 1
+    for _ in range(3):
+        record.look_at_programs([at(0, waits=True), at(1, waits=True)])
+    _, said = record.state["warnings"]
+    assert "on rank 1 but not on rank 0" in said
+    record.program(0, program("a", (0, 1)))
+    assert record.state["warnings"] == ["rank 1 is late"] and not record.has_doubts
 
 
 @pytest.mark.parametrize("change", [{"ranks": 3}, {"number": "x"}, {"cell_line": "x"}])

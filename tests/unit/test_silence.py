@@ -53,6 +53,24 @@ def test_it_is_said_once_where_each_rank_is(clock):
     assert again is not None and not again.is_news and again.text == found.text
 
 
+def test_who_may_hang_is_asked_earlier_but_said_no_earlier(clock):
+    watch = SilenceWatch(None)
+    clock.now += 19
+    assert not watch.asks(doubts=True)
+    clock.now += 1
+    assert watch.asks(doubts=True) and watch.take(ranks(at(15, 30, waits=True))) is None
+    clock.now += 5
+    assert watch.asks(doubts=True), "a second look follows"
+    watch = SilenceWatch(None)
+    for n in range(8):  # a job with slow steps
+        clock.now += 30
+        watch.look(0, n + 1)
+    clock.now += 89
+    assert not watch.asks(doubts=True)
+    clock.now += 1
+    assert watch.asks(doubts=True)
+
+
 @pytest.mark.parametrize("sign", ["prints", "reports", "gets on"])
 def test_a_sign_of_life_ends_it(clock, sign):
     watch = SilenceWatch(None)

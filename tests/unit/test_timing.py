@@ -115,7 +115,14 @@ def snapshot(ranks, *entries):
     return {"state": entries[-1][0], "history": history, "ranks": ranks}
 
 
-SPENT = {"importing": 1.0, "compiling": 20.0, "host": 4.0, "steps": 60.0, "checkpoints": 5.0}
+SPENT = {
+    "importing": 1.0,
+    "compiling": 20.0,
+    "data": 3.0,
+    "host": 1.0,
+    "steps": 60.0,
+    "checkpoints": 5.0,
+}
 
 
 def test_the_time_is_that_of_the_rank_that_steps_least():
@@ -133,7 +140,7 @@ def test_the_time_is_that_of_the_rank_that_steps_least():
     assert found.parts == {"waiting": 5.0, "starting": 5.0, **SPENT, "other": 2.0}
     assert found.goodput == pytest.approx(60 / 102)
     words = timing.timeline_text(found)
-    assert "59 %" in words and "compiling 20 s" in words
+    assert "59 %" in words and "compiling 20 s, data 3.0 s, other Python 1.0 s" in words
     assert "compiling 20 s" in pulse(shown)
 
 
@@ -197,13 +204,21 @@ class Told:
         self.sent.append((kind, fields))
 
 
-def kind_in(file, name, call="probe()"):
-    """Return what a look finds in code of a file, in a function of that name."""
+def kinds_in(source, file="<cell>", **names):
+    """Return what looks find in code of a file, at each `probe()`; `report()` ends a step."""
     found = []
-    probe = measured.Timing(Told())
-    names = {"probe": lambda: found.append(probe._kind(sys._getframe(1)))}
-    exec(compile(f"def {name}():\n    {call}\n{name}()", file, "exec"), names)
-    return found[0]
+    watch = measured.Timing(Told())
+    watch.begin()
+    names["probe"] = lambda: found.append(watch._kind(sys._getframe(1)))
+    names["report"] = watch.step
+    exec(compile(source, file, "exec"), names)
+    watch.end()
+    return found
+
+
+def kind_in(file, name):
+    """Return what a look finds in code of a file, in a function of that name."""
+    return kinds_in(f"def {name}():\n    probe()\n{name}()", file)[0]
 
 
 @pytest.mark.parametrize(
@@ -213,13 +228,52 @@ def kind_in(file, name, call="probe()"):
         ("/x/jax/_src/interpreters/partial_eval.py", "trace_to_jaxpr_dynamic", "compiling"),
         ("/x/orbax/checkpoint/x.py", "save", "checkpoints"),
         ("/x/numpy/lib/_npyio_impl.py", "savez", "checkpoints"),
-        ("/x/numpy/lib/_npyio_impl.py", "load", "host"),
+        ("/x/numpy/lib/_npyio_impl.py", "load", "data"),
+        ("/x/numpy/lib/_polynomial_impl.py", "polyfit", "host"),
+        ("/x/site-packages/grain/_src/python/dataset/dataset.py", "_get", "data"),
+        ("/x/site-packages/torch/utils/data/dataloader.py", "_next_data", "data"),
+        ("/x/site-packages/torch/nn/modules/module.py", "__call__", "host"),
         ("<frozen importlib._bootstrap>", "exec_module", "importing"),
-        ("<cell>", "load_batch", "host"),
+        ("<cell>", "load_batch", "data"),
+        ("<cell>", "get_train_data", "data"),
+        ("<cell>", "__getitem__", "data"),
+        ("<cell>", "train_on_batch", "host"),
+        ("<cell>", "load_model", "host"),
+        ("/x/site-packages/flax/nnx/statelib.py", "__getitem__", "host"),
     ],
 )
-def test_code_is_known_by_where_it_is(file, name, kind):
+def test_code_is_known_by_where_it_is_or_what_it_is_called(file, name, kind):
     assert kind_in(file, name) == kind
+
+
+@pytest.mark.parametrize("library", ["orbax", "grain"])
+def test_a_library_is_imported_not_used(library):
+    inner = compile("probe()", f"/x/site-packages/{library}/__init__.py", "exec")
+    source = "def exec_module():\n    exec(inner)\nexec_module()"
+    assert kinds_in(source, "<frozen importlib._bootstrap>", inner=inner) == ["importing"]
+
+
+def test_a_generator_gives_data():
+    source = "def batches():\n    probe()\n    yield 1\nfor batch in batches():\n    probe()"
+    assert kinds_in(source) == ["data", "host"]
+    assert kinds_in("list(probe() for _ in range(1))") == ["host"]
+
+
+def test_what_reports_trains_and_gives_no_data():
+    source = """
+def load_data():
+    probe()
+
+def epochs():
+    for step in range(2):
+        probe()
+        load_data()
+        report()
+        yield step
+
+list(epochs())
+"""
+    assert kinds_in(source) == ["data", "data", "host", "data"]
 
 
 def test_a_function_of_jax_is_a_step():
@@ -258,3 +312,21 @@ def test_a_cell_s_time_is_summed_up_and_told(monkeypatch):
     watch.begin()  # another cell
     watch.end()
     assert channel.sent[told][1]["spent"]["host"] < last["spent"]["host"]
+
+
+def test_who_loads_data_is_outside_of_jax_too(monkeypatch):
+    monkeypatch.setenv("JAXTRAIN_PACE_INTERVAL", "0.3")
+    channel = Told()
+    watch = measured.Timing(channel)
+
+    def load_batch():
+        time.sleep(0.1)
+
+    watch.begin()
+    for _ in range(8):
+        load_batch()
+        watch.step()
+    watch.end()
+    last = channel.sent[-1][1]
+    assert last["spent"]["data"] > 0.4 > last["spent"]["host"]
+    assert last["pace"]["host"] > 0.5 * last["pace"]["seconds"]

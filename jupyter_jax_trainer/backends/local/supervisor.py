@@ -476,12 +476,14 @@ class Supervisor:
         watch.look(self.record.printed, self.record.reported)
         if self._asked and self._roll_call.is_over(self.ranks):
             self._asked = False
-            found = watch.take([(rank.end, rank.where) for rank in self.ranks])
+            places = [(rank.end, rank.where) for rank in self.ranks]
+            self.record.look_at_programs(places)
+            found = watch.take(places)
             if found is not None and found.failure is not None:
                 self._begin_stop(found.failure)
             elif found is not None and found.is_news:
                 self.record.event("silence", found.text)
-        elif not self._asked and watch.asks():
+        elif not self._asked and watch.asks(self.record.has_doubts):
             self._asked = True
             self._roll_call.ask(self.ranks)
         if watch.said is not None:

@@ -237,14 +237,18 @@ class Followed:
         watch.look(self.streams.length, self.record.reported)
         places, self._places = self._places, None
         if places is not None and works:
-            found = watch.take(list(zip(self._kept.ends, places, strict=True)))
+            known = list(zip(self._kept.ends, places, strict=True))
+            self.record.look_at_programs(known)
+            found = watch.take(known)
             if found is not None and found.failure is not None and not self._steering.refused:
                 self._kept.hung = found.failure.to_json()
                 self._kept.save()
                 self.ranks.spoken = True
             elif found is not None and found.is_news:
                 self.record.event("silence", found.text)
-        elif (self._asking is None or not self._asking.is_alive()) and watch.asks():
+        elif (self._asking is None or not self._asking.is_alive()) and watch.asks(
+            self.record.has_doubts
+        ):
             self._asking = threading.Thread(target=self._ask, name="silence", daemon=True)
             self._asking.start()
         self.ranks.spoken |= watch.said is not said
