@@ -17,6 +17,7 @@ FINISH = timeouts.FINISH
 LEAVE = timeouts.LEAVE
 CAUSE = timeouts.CAUSE
 KILL = timeouts.KILL
+STORE = timeouts.STORE
 RESULT_HOLD = timeouts.RESULT_HOLD
 TRANSFER = timeouts.TRANSFER
 BUNDLE = timeouts.BUNDLE
@@ -96,6 +97,7 @@ OF_WORKERS = (
     LEAVE,
     CAUSE,
     KILL,
+    STORE,
     RESULT_HOLD,
     TRANSFER,
     BUNDLE,

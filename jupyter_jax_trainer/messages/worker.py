@@ -244,6 +244,10 @@ STORE_NEEDS_PACKAGE = Message(
     "The results can't be written to {url}: {error}. The image needs fsspec and the package for "
     "this kind of store, such as s3fs or gcsfs."
 )
+STORE_LACKS_PACKAGE = Message(
+    "{error}; the image needs fsspec and the package for this kind of store, such as s3fs or gcsfs"
+)
+STORE_SILENT = Message("the store has not answered for {seconds} s")
 STORE_FAILED = Message("The results can't be written to {url}: {error}")
 
 MANIFEST_NO_OBJECT = Message("its manifest is not a JSON object")

@@ -25,6 +25,7 @@ from jupyter_jax_trainer.messages import trust as say
 
 _DOMAIN = b"jupyter-jax-trainer job signature v1\0"
 _NAMED = b"jupyter-jax-trainer key id v1\0"
+_DERIVED = b"jupyter-jax-trainer derived key v1\0"
 _PREFIX = "jaxtrain-key-v1:"
 _LINE = re.compile(rf"{_PREFIX}(?P<key>[0-9a-f]{{64}})")
 _SIGNATURE = re.compile(r"v1:(?P<id>[0-9a-f]{12}):(?P<mac>[0-9a-f]{64})")
@@ -113,6 +114,20 @@ def sign(statement: Statement) -> str:
         It can't be written.
     """
     return statement.signed_with(ensure_key())
+
+
+def derive(purpose: str) -> str:
+    """Return a key for something else, of the key that signs, of which it tells nothing.
+
+    Raises
+    ------
+    UsageError
+        The file of the key is damaged or somebody else's, or others can read it.
+    BackendError
+        The store can't be trusted.
+    """
+    text = _DERIVED + purpose.encode()
+    return hmac.digest(bytes.fromhex(ensure_key()), text, "sha256").hex()
 
 
 def is_mine(statement: Statement, signature: str) -> bool:

@@ -18,7 +18,7 @@ import platform
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jupyter_jax_trainer.worker.channel import Channel
 from jupyter_jax_trainer.worker.compilecache import (
@@ -28,6 +28,9 @@ from jupyter_jax_trainer.worker.compilecache import (
     Entry,
     bound,
 )
+
+if TYPE_CHECKING:
+    from jupyter_jax_trainer.worker.pod.compilestore import CompileStore
 
 _OF_POD_BYTES = 256 << 20  # of the pod's own disk, which may be memory
 _OF_POD = "compiled"
@@ -59,6 +62,7 @@ class Meter:
         self._found = threading.local()
         self._open = False
         self.problem: str | None = None
+        self.store: CompileStore | None = None
         self.begin()
 
     def begin(self) -> None:
@@ -80,6 +84,11 @@ class Meter:
 
         monitoring.register_event_listener(self._on_event)
         monitoring.register_event_duration_secs_listener(self._on_duration)
+
+    def flush(self) -> None:
+        """Wait a moment until what was compiled is in the store: this process ends."""
+        if self.store is not None:
+            self.store.flush()
 
     def found(self, entry: Entry) -> None:
         """Note for how long jax would compile what it is about to load."""
@@ -137,7 +146,7 @@ class Meter:
                 saved=round(max(0.0, self._saved), 3),
                 seconds=round(self._seconds, 3),
                 cache=_has_cache(),
-                problem=self.problem,
+                problem=self.problem or (self.store and self.store.problem),
                 functions=self._longest(),
             )
 
@@ -171,10 +180,20 @@ class _JaxCache:
         jax's function for a cache in another folder, which a cell may choose later on.
     meter
         What counts.
+    store
+        An object store behind the cache.
     """
 
-    def __init__(self, cache: CompileCache, folder: str, others: Any, meter: Meter) -> None:
+    def __init__(
+        self,
+        cache: CompileCache,
+        folder: str,
+        others: Any,
+        meter: Meter,
+        store: CompileStore | None = None,
+    ) -> None:
         self._cache, self._folder, self._others, self._meter = cache, folder, others, meter
+        self._store = store
         self._path = Path(folder)
         self._since: dict[str, float] = {}
         self._chosen: tuple[str | None, Any] = (None, _Nothing)
@@ -188,6 +207,10 @@ class _JaxCache:
             entry = self._cache.read(_name(key))
         except OSError as error:
             self._note(error)
+        if entry is None and self._store is not None:
+            entry = self._store.read(_name(key))
+            if entry is not None:
+                self._keep(key, entry)
         if entry is None:
             self._since[key] = time.monotonic()
             return None
@@ -199,15 +222,23 @@ class _JaxCache:
             other.put(key, value)
             return
         now = time.monotonic()
-        took = now - self._since.pop(key, now)
+        entry = Entry(value, now - self._since.pop(key, now))
+        self._keep(key, entry)
+        if self._store is not None:
+            self._store.add(_name(key), entry)
+
+    def _keep(self, key: str, entry: Entry) -> None:
         try:
-            self._cache.add(_name(key), Entry(value, took))
+            self._cache.add(_name(key), entry)
         except OSError as error:
             self._note(error)
 
     def has(self, key: str) -> bool:
         """Return whether there is no need to put an entry there."""
-        return self._other() is not None or self._cache.has(_name(key))
+        if self._other() is not None:
+            return True
+        kept = self._cache if self._store is None else self._store
+        return kept.has(_name(key))
 
     def _note(self, error: OSError) -> None:
         if error.errno != errno.EFBIG and self._meter.problem is None:
@@ -238,7 +269,9 @@ class _Nothing:
         return None
 
 
-def install(channel: Channel, scratch: str | None = None) -> Meter:
+def install(
+    channel: Channel, scratch: str | None = None, store: CompileStore | None = None
+) -> Meter:
     """Have jax keep what it compiles, where the environment names a folder, and count it.
 
     A folder that the user has given to jax stays, with jax's own cache, unless the job is to have
@@ -250,6 +283,8 @@ def install(channel: Channel, scratch: str | None = None) -> Meter:
         Where it is told what was found.
     scratch
         A folder of this pod alone, for where the environment names none.
+    store
+        An object store behind the cache of this pod, if there is one.
 
     Raises
     ------
@@ -270,6 +305,7 @@ def install(channel: Channel, scratch: str | None = None) -> Meter:
         folder, most = str(Path(scratch, _OF_POD)), min(most, _OF_POD_BYTES)
     if not folder or not most or getattr(config, "jax_compilation_cache_dir", None):
         return meter
+    meter.store = store
     with contextlib.suppress(ImportError, AttributeError):  # another jax: no cache
         _put_into_jax(CompileCache(Path(folder), most), folder, meter)
         for name, value in _SETTINGS.items():
@@ -284,7 +320,7 @@ def _put_into_jax(cache: CompileCache, folder: str, meter: Meter) -> None:
     from jax._src import compilation_cache, compiler
 
     others, write = compilation_cache.get_file_cache, compiler._cache_write
-    ours = _JaxCache(cache, folder, others, meter)
+    ours = _JaxCache(cache, folder, others, meter, meter.store)
 
     def get_file_cache(path: str) -> Any:
         return (ours, path) if path == folder else others(path)

@@ -115,7 +115,8 @@ class Worker:
             self._prepare()
         rendezvous.configure(manifest["jax_config"])
         scratch = None if self.pod is None else str(self.pod.scratch)
-        self._meter = compiling.install(self.channel, scratch)
+        store = None if self.pod is None else self.pod.compile_store()
+        self._meter = compiling.install(self.channel, scratch, store)
         self._programs.watch()
         rendezvous.join(self.rank, self.nodes, self.channel, self._fail)
         if self.pod is not None:
@@ -315,6 +316,7 @@ class Worker:
         reporter.flush()
         self._timing.end()
         if self._meter is not None:
+            self._meter.flush()
             self._meter.end()
         if self._sampler is not None:
             self._sampler.flush()

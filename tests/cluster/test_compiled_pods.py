@@ -1,5 +1,5 @@
-"""What XLA has compiled for one job is there for the next, where the platform says so; and such a
-job runs again from its export, without this package."""
+"""What XLA has compiled for one job is there for the next, where the platform says so, or in a
+store; and such a job runs again from its export, without this package."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jupyter_jax_trainer import export_job
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.views.card import Facts, text
 
-pytestmark = [pytest.mark.cluster, pytest.mark.release]  # four jobs, one after the other
+pytestmark = [pytest.mark.cluster, pytest.mark.release]  # jobs one after the other
 
 CELL = """
 import jax, jax.numpy as jnp
@@ -56,6 +56,27 @@ def test_what_is_compiled_is_shared_where_the_platform_says_so_and_the_export_ru
     namespace(*command.replace("kubernetes.yaml", str(folder / "kubernetes.yaml")).split())
     ranks = eventually(lambda: printed(namespace, f"{job.name}-again"), LONG_S)
     assert ranks == ["rank 0 of 2 5.0", "rank 1 of 2 5.0"]
+
+
+def test_what_is_compiled_is_kept_in_a_store_for_this_user_alone(place, namespace, shared):
+    store = f"file://{shared.path}/objects"
+    line = f"-n 2 -r jax-cpu --volume {shared.claim}:{shared.path} --store {store}"
+
+    def compiled():
+        job = submit(CELL, place, line, {"__name__": "__main__", "weights": [[1.0, 2.0]]})
+        found = job.wait(PATIENCE).compiled
+        assert [one for one in job.events() if one["kind"] == "warning"] == []
+        return found.hits, found.misses
+
+    hits, misses = compiled()
+    assert hits == 0 < misses
+    assert compiled() == (misses, 0)
+    (folder,) = (shared.path / "objects" / ".jaxtrain-compiled").iterdir()
+    for file in folder.iterdir():  # as somebody else would write it
+        data = file.read_bytes()
+        file.write_bytes(data[:16] + bytes(32) + data[48:])
+    assert compiled() == (0, misses)
+    assert compiled() == (misses, 0)
 
 
 def printed(namespace, job):

@@ -20,6 +20,7 @@ WORK = "bounds its own work, and waits for nobody"
 # Numbers of seconds with which nothing is given up.
 NO_TIMEOUTS = {
     ("channel/sockets.py", "_OLD"): "a file of that age",
+    ("worker/pod/compilestore.py", "_OLD"): "an entry of that age",
     ("backends/kubernetes/api/client.py", "_FRESH"): FRESH,
     ("backends/kubernetes/api/objects.py", "_SKEW"): "a clock that is off by less is right",
     ("backends/kubernetes/control.py", "_AGAIN"): AGAIN,

@@ -19,7 +19,9 @@ from pathlib import Path
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.messages import worker as say
 from jupyter_jax_trainer.worker import exceptions, timeouts
-from jupyter_jax_trainer.worker.pod import frames, secretvars, sources
+from jupyter_jax_trainer.worker.compilecache import bound
+from jupyter_jax_trainer.worker.pod import compilestore, frames, secretvars, sources
+from jupyter_jax_trainer.worker.pod.compilestore import CompileStore
 from jupyter_jax_trainer.worker.pod.drain import wait_for_reader
 from jupyter_jax_trainer.worker.pod.parcel import Parcel, TransferError
 from jupyter_jax_trainer.worker.pod.parent import Parent
@@ -66,6 +68,8 @@ class Pod:
         self._marker = _Marker.from_environment(rank)
         self.scratch = make_room()
         key = frames.key_from(secretvars.take(frames.KEY_VARIABLE))
+        named = compilestore.KEY_VARIABLE in os.environ
+        self._compile_key = secretvars.take(compilestore.KEY_VARIABLE) if named else ""
         for name in list(os.environ):
             chunk = name.removeprefix("JAXTRAIN_BUNDLE_")
             if chunk.isdigit() or name == "JAXTRAIN_BOOT":
@@ -93,6 +97,19 @@ class Pod:
             wait_for_reader(1, timeouts.PIPE.seconds)
             os._exit(1)
         return parcel.path
+
+    def compile_store(self) -> CompileStore | None:
+        """Open the object store for what XLA compiles; None where the job has none.
+
+        Raises
+        ------
+        UsageError
+            Its bound is no number of bytes.
+        """
+        url, most = os.environ.get(compilestore.URL_VARIABLE), bound(os.environ)
+        if not (url and most and self._compile_key):
+            return None
+        return CompileStore(url, bytes.fromhex(self._compile_key), most)
 
     def begin(self, leave: Callable[[int], object]) -> None:
         """Say hello; leave if the cell has run in this pod before.

@@ -29,7 +29,13 @@ from jupyter_jax_trainer.backends.kubernetes.api.objects import (
 )
 from jupyter_jax_trainer.backends.kubernetes.api.observed import line
 from jupyter_jax_trainer.backends.kubernetes.api.plan import KubernetesPlan, plan_of
-from jupyter_jax_trainer.backends.kubernetes.submit import payload, queues, restarts, trainjob
+from jupyter_jax_trainer.backends.kubernetes.submit import (
+    compilecache,
+    payload,
+    queues,
+    restarts,
+    trainjob,
+)
 from jupyter_jax_trainer.backends.kubernetes.submit.payload import Payload
 from jupyter_jax_trainer.errors import JaxTrainError
 from jupyter_jax_trainer.jobdir import files, locks, store
@@ -75,6 +81,7 @@ def manifests(
         manifest.get("frame_key"),
         mounts=plan.get("mounts", spec.queue is None),
         omitted=plan.get("packages", 0) if plan.get("without_packages") else 0,
+        more=compilecache.secrets(spec, plan),
     )
     job = trainjob.build(manifest, spec, plan, packed, secret)
     found = packed.secrets(secret, trainjob.own_labels(manifest), plan["namespace"])

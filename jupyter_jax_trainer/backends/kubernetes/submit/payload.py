@@ -12,7 +12,7 @@ import io
 import os
 import secrets
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -209,6 +209,7 @@ def pack(
     *,
     mounts: bool = True,
     omitted: int = 0,
+    more: Mapping[str, str] | None = None,
 ) -> Payload:
     """Decide how a bundle travels, and pack it.
 
@@ -231,6 +232,8 @@ def pack(
     omitted
         Bytes of the bundle's packages, where the pods most likely have all of them in a cache; what
         is not there they get through the channel.
+    more
+        Variables of the pods that only a Secret may have.
     """
     length = bundle.stat().st_size
     in_secrets = length - omitted <= _bound(mounts)
@@ -238,12 +241,13 @@ def pack(
     made = _worker_of(bundle) if later else _without(omitted, bundle) if in_secrets else b""
     started = hashlib.sha256(made).hexdigest() if made else _sha256(bundle)
     key = key or secrets.token_hex(32)
-    data: dict[str, str] = {KEY: as_data(key)}
+    data = {KEY: as_data(key)} | {name: as_data(value) for name, value in (more or {}).items()}
     env = [
         variable("JAXTRAIN_BOOT", BOOTSTRAP),
         variable(DIGEST_VARIABLE, digest),
         variable("JAXTRAIN_FILE_SHA256", started),
         from_secret("JAXTRAIN_FRAME_KEY", secret, KEY),
+        *(from_secret(name, secret, name) for name in more or ()),
     ]
     packed = Payload(key, env, [data], later=length if later else 0)
     if later or (omitted and in_secrets):
