@@ -32,6 +32,8 @@ from jupyter_jax_trainer.worker.serialization.pickling import Pickler
 Reach = Callable[[str], Mapping[str, None]]
 _OF_CALL = "__jaxtrain_"  # how the names of a function and its arguments begin
 _LONG = 0.5  # seconds of comparing from which it is said
+_PART = 16 << 20  # bytes of a large buffer that a thread hashes at a time
+_HASHERS = 4
 _MAGICS = ("jaxtrain", "_jaxtrain_bare")
 
 
@@ -463,11 +465,24 @@ def fingerprint(value: Any, values: Namespace) -> str:
     except Exception:
         return uuid.uuid4().hex
     for buffer in pickler.buffers:
-        digest.update(buffer)
+        _add_buffer(digest, buffer)
     # What goes by reference is as the files of its module say.
     for name, data in sorted(collect(filter(_is_own_module, pickler.modules)).items()):
         digest.update(name.encode() + hashlib.sha256(data).digest())
     return digest.hexdigest()
+
+
+def _add_buffer(digest: Any, buffer: memoryview) -> None:
+    """Take a buffer into a hash: a large one by the hashes of its parts, on several cores."""
+    if buffer.nbytes < 2 * _PART:
+        digest.update(buffer)
+        return
+    from concurrent.futures import ThreadPoolExecutor
+
+    parts = [buffer[start : start + _PART] for start in range(0, buffer.nbytes, _PART)]
+    with ThreadPoolExecutor(_HASHERS, "hash") as pool:
+        for found in pool.map(lambda part: hashlib.sha256(part).digest(), parts):
+            digest.update(found)
 
 
 class _Digest:

@@ -329,6 +329,17 @@ def test_a_function_does_not_bring_what_the_session_has(kernel):
     assert "w" not in names
 
 
+@pytest.mark.parametrize("at", [0, (16 << 20) - 1, 16 << 20, 39_999_999])
+def test_a_change_anywhere_in_a_large_array_is_one(at):
+    values = np.zeros(40_000_000, np.uint8)
+    before = fingerprint(values, {})
+    assert fingerprint(values.copy(), {}) == before
+    values[at] = 1
+    assert fingerprint(values, {}) != before
+    if at == 0:
+        assert fingerprint(np.roll(values, 16 << 20), {}) != fingerprint(values, {})
+
+
 def test_fingerprints_of_equal_contents_are_equal():
     def counter():
         count = 0
