@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-import platform
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,7 +43,7 @@ def this() -> Machine:
     # The id itself is to be kept confidential (machine-id(5)).
     number = next(filter(None, map(memory.read, map(Path, _IDS))), "")
     digest = hashlib.sha256(f"jupyter-jax-trainer {number}".encode()).hexdigest()
-    return Machine(platform.node(), digest[:16] if number else "", memory.read(_BOOT))
+    return Machine(os.uname().nodename, digest[:16] if number else "", memory.read(_BOOT))
 
 
 def beat() -> float:

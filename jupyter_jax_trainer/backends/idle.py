@@ -6,14 +6,17 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.jobdir.manifest import Plan
 from jupyter_jax_trainer.jobdir.session import IDLE, WARNING
 from jupyter_jax_trainer.messages import backends as say
 from jupyter_jax_trainer.options import amounts
-from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.text import span
+
+if TYPE_CHECKING:  # a supervisor, which has no use for it, starts sooner
+    from jupyter_jax_trainer.options.spec import JobSpec
 
 USUAL, MOST = "JAXTRAIN_SESSION_IDLE", "JAXTRAIN_SESSION_IDLE_MAX"
 

@@ -6,7 +6,6 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median
 
 from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.jobdir.failure import Failure, RankEnd, positions
@@ -89,6 +88,8 @@ class SilenceWatch:
     @property
     def _usual(self) -> float:
         """The usual time between two reports, in seconds."""
+        from statistics import median
+
         return median(self._gaps) if self._gaps else 0.0
 
     @property

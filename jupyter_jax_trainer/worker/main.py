@@ -33,7 +33,7 @@ from jupyter_jax_trainer.worker.display import Displayer
 from jupyter_jax_trainer.worker.loading import check_python, load_variables
 from jupyter_jax_trainer.worker.profiling import FOLDER, Profiler
 from jupyter_jax_trainer.worker.programs import Programs
-from jupyter_jax_trainer.worker.records import Instruction
+from jupyter_jax_trainer.worker.records import RESULT_VARIABLE, Instruction
 from jupyter_jax_trainer.worker.reporting import Reporter
 from jupyter_jax_trainer.worker.sampler import Sampler
 from jupyter_jax_trainer.worker.serialization.archive import DIGEST_VARIABLE, Archive
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from jupyter_jax_trainer.worker.pod.pod import Pod
     from jupyter_jax_trainer.worker.pod.trainerstatus import TrainerStatus
 
-RESULT_VARIABLE = "JAXTRAIN_RESULT"
 KEY_VARIABLE = "JAXTRAIN_FRAME_KEY"  # there in a pod only
 
 

@@ -346,6 +346,9 @@ class Profiled(TypedDict):
     problem: str | None
 
 
+RESULT_VARIABLE = "JAXTRAIN_RESULT"  # names the file that a local job's results go into
+
+
 class ResultInfo(TypedDict):
     """A variable that was brought back, or with `error` why it was not."""
 

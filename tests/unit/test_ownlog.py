@@ -86,7 +86,7 @@ def start_rank(path: str, log: int) -> None:
 
 @pytest.mark.parametrize("start", [start_job, keep_job, start_rank])
 def test_what_breaks_a_process_is_written_without_secrets(start, home, tmp_path, monkeypatch):
-    monkeypatch.setattr(keeper, "supervisor_of", lambda *_: os.chdir(NOWHERE))
+    monkeypatch.setattr(keeper, "_supervisor_of", lambda *_: os.chdir(NOWHERE))
     path = str(make_job("fit", "Running").path)
     with (tmp_path / "supervisor.log").open("w") as log, open(2, "w", closefd=False) as stderr:
         child = os.fork()

@@ -12,7 +12,7 @@ import signal
 from typing import NoReturn
 
 from jupyter_jax_trainer.backends.local import processes, workers
-from jupyter_jax_trainer.backends.local.session import supervisor_of
+from jupyter_jax_trainer.backends.local.supervisor import Supervisor
 from jupyter_jax_trainer.errors import JobDirError
 from jupyter_jax_trainer.jobdir import endrunner, layout
 from jupyter_jax_trainer.jobdir.layout import JobDir
@@ -43,7 +43,7 @@ def supervise(path: str, start_rank: workers.Starter, lock: int) -> NoReturn:
     if pid == 0:
         code = 1
         try:
-            supervisor_of(directory, start_rank, keeper).run()
+            _supervisor_of(directory, start_rank, keeper).run()
             code = 0
             if os.getppid() != keeper:
                 endrunner.start(directory.path.parent.parent)
@@ -55,6 +55,16 @@ def supervise(path: str, start_rank: workers.Starter, lock: int) -> NoReturn:
             os._exit(code)
     _keep(directory, pid)
     os._exit(0)
+
+
+def _supervisor_of(directory: JobDir, start_rank: workers.Starter, keeper: int) -> Supervisor:
+    """Return what runs a job, or a session."""
+    if not directory.read_manifest()["spec"].get("session"):
+        return Supervisor(directory, start_rank, keeper)
+    # Jobs have no use for it, and start sooner.
+    from jupyter_jax_trainer.backends.local.session import SessionSupervisor
+
+    return SessionSupervisor(directory, start_rank, keeper)
 
 
 def _keep(directory: JobDir, supervisor: int) -> None:

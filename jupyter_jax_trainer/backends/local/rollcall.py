@@ -11,7 +11,6 @@ from jupyter_jax_trainer.backends.local.ranks import LocalRank
 from jupyter_jax_trainer.channel.listener import Asked
 from jupyter_jax_trainer.channel.places import placed
 from jupyter_jax_trainer.channel.protocol import RankPlace
-from jupyter_jax_trainer.worker.whereabouts import look_at
 
 
 class RollCall:
@@ -53,6 +52,8 @@ class RollCall:
 
 
 def _place(rank: LocalRank) -> RankPlace:
+    from jupyter_jax_trainer.worker.whereabouts import look_at  # no job's start waits for it
+
     process, memory = (None, None) if rank.gone else look_at(rank.process.pid)
     place = placed(rank.number, rank.state, rank.where)
     return replace(place, process=process, memory=memory)

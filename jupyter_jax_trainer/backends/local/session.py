@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jupyter_jax_trainer.backends.local import workers
 from jupyter_jax_trainer.backends.local.plan import plan_of
 from jupyter_jax_trainer.backends.local.ranks import LocalRank
 from jupyter_jax_trainer.backends.local.supervisor import Supervisor
@@ -19,7 +18,6 @@ from jupyter_jax_trainer.backends.sequencer import Sequencer, farewell
 from jupyter_jax_trainer.backends.sessioncell import Cell
 from jupyter_jax_trainer.channel.listener import Asked
 from jupyter_jax_trainer.jobdir.failure import Failure
-from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.state import error_record
 from jupyter_jax_trainer.jobdir.writer import Recorder
 from jupyter_jax_trainer.messages import channel
@@ -178,10 +176,3 @@ class SessionSupervisor(Supervisor):
         """Write the end of the session, and of the cells that it has not run."""
         super()._write_end()
         self._cells.finish()
-
-
-def supervisor_of(directory: JobDir, start_rank: workers.Starter, keeper: int) -> Supervisor:
-    """Return what runs a job, or a session."""
-    manifest = directory.read_manifest()
-    kind = SessionSupervisor if manifest["spec"].get("session") else Supervisor
-    return kind(directory, start_rank, keeper)

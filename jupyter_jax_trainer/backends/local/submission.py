@@ -167,9 +167,9 @@ class LocalSubmission:
 
     def _start_cold(self, directory: JobDir, lock: int, log: int) -> None:
         program = (
-            "import os, sys; os.fork() and os._exit(0); sys.path.insert(0, sys.argv[1]); "
-            "from jupyter_jax_trainer.backends.local.keeper import main; "
-            "main(sys.argv[2], int(sys.argv[3]))"
+            "import gc, os, sys; os.fork() and os._exit(0); sys.path.insert(0, sys.argv[1]); "
+            "gc.disable(); from jupyter_jax_trainer.backends.local.keeper import main; "
+            "gc.enable(); main(sys.argv[2], int(sys.argv[3]))"
         )
         # Isolated and without site-packages: it needs the standard library alone, and starts fast.
         command = [sys.executable, "-I", "-S", "-c", program, _ROOT, str(directory.path), str(lock)]

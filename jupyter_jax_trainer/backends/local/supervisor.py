@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import platform
 import selectors
 import signal
 import socket
@@ -92,7 +91,7 @@ class Supervisor:
 
     def __post_init__(self) -> None:
         self.manifest = self.directory.read_manifest()
-        host = platform.node()
+        host = os.uname().nodename
         self.record = Recorder(
             self.directory,
             [new_rank(number, host=host) for number in range(self.manifest["spec"]["nodes"])],

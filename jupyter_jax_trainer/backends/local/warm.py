@@ -217,6 +217,9 @@ _MODULES = (
     "jaxlib.mlir.dialects.mhlo",
     "jaxlib.mlir.extras.meta",
     "cloudpickle",
+    # What the supervisors of jobs and of sessions need.
+    "jupyter_jax_trainer.backends.local.keeper",
+    "jupyter_jax_trainer.backends.local.session",
     "jupyter_jax_trainer.worker.cell",
     "jupyter_jax_trainer.worker.ipython",
     "jupyter_jax_trainer.worker.main",

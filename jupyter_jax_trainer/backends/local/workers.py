@@ -19,7 +19,7 @@ from jupyter_jax_trainer.jobdir.manifest import Manifest
 from jupyter_jax_trainer.log import log_exception
 from jupyter_jax_trainer.worker.channel import FD_VARIABLE
 from jupyter_jax_trainer.worker.compilecache import FOLDER_VARIABLE, OFF
-from jupyter_jax_trainer.worker.main import RESULT_VARIABLE
+from jupyter_jax_trainer.worker.records import RESULT_VARIABLE
 from jupyter_jax_trainer.worker.reporting import CHECKPOINTS_VARIABLE
 from jupyter_jax_trainer.worker.serialization.archive import DIGEST_VARIABLE
 
