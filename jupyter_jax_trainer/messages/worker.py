@@ -245,7 +245,7 @@ STORE_NEEDS_PACKAGE = Message(
     "this kind of store, such as s3fs or gcsfs."
 )
 STORE_LACKS_PACKAGE = Message(
-    "{error}; the image needs fsspec and the package for this kind of store, such as s3fs or gcsfs"
+    "the image needs fsspec and the package for this kind of store, such as s3fs or gcsfs: {error}"
 )
 STORE_SILENT = Message("the store has not answered for {seconds} s")
 STORE_FAILED = Message("The results can't be written to {url}: {error}")
