@@ -48,7 +48,6 @@ const POINTS = [
 async function report(points = POINTS, nth = 0): Promise<void> {
   say({ kind: 'metrics', from: 0, points }, nth);
   await settle(300);
-  await settle(100); // what grows is drawn some frames later
 }
 
 /** Let the host keep what it is told to. */
@@ -89,7 +88,6 @@ describe('the metrics of a job', () => {
     await report();
     say({ kind: 'metrics', from: 3, points: [point(3, { loss: 0.5 })] });
     await settle(300);
-    await settle(100); // what grows is drawn some frames later
     expect(FakePlot.all).toHaveLength(2);
     expect(FakePlot.all[0]?.data[0]).toEqual([0, 1, 2, 3]);
     expect(FakePlot.all[0]?.x).toEqual({ min: 0, max: 3 });
@@ -282,8 +280,7 @@ describe('the metrics of a job', () => {
   it('are drawn anew in the colours of another theme', async () => {
     show();
     await report();
-    await settle(300);
-    await settle(100); // what grows is drawn some frames later // for the effects of the plots that have just been made
+    await settle(300); // for the effects of the plots that have just been made
     document.body.setAttribute('data-jp-theme-name', 'JupyterLab Dark');
     await vi.waitFor(() => expect(FakePlot.all).toHaveLength(4), 3000);
     expect(FakePlot.live).toHaveLength(2);

@@ -4,7 +4,6 @@ import { formatNumber } from '../../src/core/base/format';
 import type { Point } from '../../src/core/base/protocol';
 import { csvOf, fileName } from '../../src/core/plots/files';
 import { extent, factsOf, join, lineOf, thin, valueAt } from '../../src/core/plots/lines';
-import { drawInTurn, forgetTurn } from '../../src/core/plots/turns';
 import { Metrics } from '../../src/core/plots/metrics';
 import { dashOf } from '../../src/core/plots/theme';
 
@@ -164,27 +163,5 @@ describe('words and files', () => {
       'job,rank,step,time,a\r\nx-1,3,0,5,1\r\nx-1,3,1,6.5,\r\n'
     );
     expect(fileName('x-1', 'val/loss ü')).toBe('x-1-val_loss_');
-  });
-});
-
-describe('drawings that take turns', () => {
-  it('are one in a frame, the last one of each place', () => {
-    const frames: FrameRequestCallback[] = [];
-    vi.stubGlobal('requestAnimationFrame', (frame: FrameRequestCallback) => frames.push(frame));
-    const drawn: string[] = [];
-    const [first, second, third] = [{}, {}, {}];
-    const draw = (place: object, what: string) => drawInTurn(place, () => void drawn.push(what));
-    draw(first, 'first');
-    draw(second, 'second');
-    draw(third, 'third');
-    draw(first, 'first again');
-    forgetTurn(third);
-    const seen: string[][] = [];
-    for (let frame = frames.shift(); frame; frame = frames.shift()) {
-      frame(0);
-      seen.push(drawn.splice(0));
-    }
-    expect(seen).toEqual([['first again'], ['second']]);
-    vi.unstubAllGlobals();
   });
 });

@@ -8,7 +8,6 @@ import { csvOf, fileName, pngOf, saveFile } from '../plots/files';
 import { extent, factsOf, type Line, lineOf, type Range, valueAt } from '../plots/lines';
 import type { Column } from '../plots/metrics';
 import { onTheme, SERIES } from '../plots/theme';
-import { drawInTurn, forgetTurn } from '../plots/turns';
 
 /** A metric of one job, or of one of its ranks. */
 export interface Part {
@@ -78,29 +77,11 @@ export function Plot(props: PlotProps) {
     );
     return () => {
       gone = true;
-      if (made) {
-        forgetTurn(made);
-        made.dispose();
-      }
+      made?.dispose();
       setChart(null);
     };
   }, [time, log, band, xText, seen]);
-  const lineNames = parts.map(({ job, label }) => `${job}\n${label}`).join('\n');
-  const shown = useRef<unknown[]>([]);
-  useLayoutEffect(() => {
-    if (!chart) {
-      return;
-    }
-    const now = [chart, range, lineNames];
-    const same = now.every((each, index) => each === shown.current[index]);
-    shown.current = now;
-    if (same) {
-      drawInTurn(chart, () => chart.draw(lines, range)); // there is more of what is shown
-    } else {
-      forgetTurn(chart);
-      chart.draw(lines, range);
-    }
-  }, [chart, lines, range]);
+  useLayoutEffect(() => chart?.draw(lines, range), [chart, lines, range]);
   useEffect(() => {
     if (!chart || !place.current) {
       return;
