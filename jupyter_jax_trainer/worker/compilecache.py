@@ -10,13 +10,14 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
+import hmac
 import os
 import re
 import stat
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jupyter_jax_trainer.messages import worker as say
 from jupyter_jax_trainer.worker import bounds, cachefolder
@@ -26,8 +27,7 @@ OFF = "off"  # in place of a folder: jax's own cache is off, too
 BYTES_VARIABLE = "JAXTRAIN_COMPILE_CACHE_BYTES"
 _USUAL_BYTES = 2 << 30
 _LEAST = 64 << 10  # bytes that an entry counts at least: there are not too many of them
-_MAGIC = b"jaxtrain-xla-1\n\0"
-_HEAD = struct.Struct("<16s32sd")  # the magic, the sha256 of all that follows, seconds to compile
+_HEAD = struct.Struct("<16s32sd")  # the magic, the digest of all that follows, seconds to compile
 _OURS = re.compile(r"[0-9a-f]{64}(\.[0-9a-f]{16}\.part)?")
 
 
@@ -47,6 +47,43 @@ class Entry(NamedTuple):
 
     data: bytes
     seconds: float
+
+
+class Seal(NamedTuple):
+    """How an entry is kept: with a digest by which it is known to be whole, or whose it is.
+
+    Attributes
+    ----------
+    magic
+        What an entry begins with: 16 bytes.
+    begin
+        Begins a digest of 32 bytes, as hashlib and hmac have them.
+    """
+
+    magic: bytes
+    begin: Callable[[], Any]
+
+    def pack(self, name: str, entry: Entry) -> bytes:
+        """Return the bytes of an entry under its name."""
+        return _HEAD.pack(self.magic, self._digest(name, entry), entry.seconds) + entry.data
+
+    def unpack(self, name: str, packed: bytes) -> Entry | None:
+        """Return the entry; None for bytes that are none under this name."""
+        if len(packed) < _HEAD.size:
+            return None
+        magic, digest, seconds = _HEAD.unpack_from(packed)
+        entry = Entry(packed[_HEAD.size :], seconds)
+        right = magic == self.magic and hmac.compare_digest(digest, self._digest(name, entry))
+        return entry if right else None
+
+    def _digest(self, name: str, entry: Entry) -> bytes:
+        found = self.begin()
+        found.update(f"{name} {entry.seconds!r} ".encode())
+        found.update(entry.data)
+        return bytes(found.digest())
+
+
+_WHOLE = Seal(b"jaxtrain-xla-1\n\0", hashlib.sha256)
 
 
 class CompileCache:
@@ -83,7 +120,7 @@ class CompileCache:
                         return None
                     if not _is_own(found):
                         return None
-                    entry = _unpack(name, file.readall())
+                    entry = _WHOLE.unpack(name, file.readall())
                 if entry is not None:
                     cachefolder.mark_as_used(folder, name)
                 else:
@@ -110,7 +147,7 @@ class CompileCache:
         OSError
             It can't be written, or others can write to the folder.
         """
-        packed = _pack(name, entry)
+        packed = _WHOLE.pack(name, entry)
         if len(packed) > self._most:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
         with self._folder(make=True) as folder:
@@ -152,22 +189,3 @@ def _is_own(found: os.stat_result) -> bool:
     by_kubelet = "KUBERNETES_SERVICE_HOST" in os.environ
     writable = stat.S_IWOTH if by_kubelet else stat.S_IWOTH | stat.S_IWGRP
     return found.st_uid == os.geteuid() and not found.st_mode & writable
-
-
-def _pack(name: str, entry: Entry) -> bytes:
-    digest = _digest(name, entry)
-    return _HEAD.pack(_MAGIC, digest, entry.seconds) + entry.data
-
-
-def _unpack(name: str, packed: bytes) -> Entry | None:
-    if len(packed) < _HEAD.size:
-        return None
-    magic, digest, seconds = _HEAD.unpack_from(packed)
-    entry = Entry(packed[_HEAD.size :], seconds)
-    return entry if magic == _MAGIC and digest == _digest(name, entry) else None
-
-
-def _digest(name: str, entry: Entry) -> bytes:
-    found = hashlib.sha256(f"{name} {entry.seconds!r} ".encode())
-    found.update(entry.data)
-    return found.digest()

@@ -78,7 +78,7 @@ def test_what_others_could_have_written_is_never_loaded_and_replaced(url, folder
 
 
 def test_the_oldest_make_room_and_what_is_too_large_is_not_written(url, folder):
-    size = len(put(url, ONE)._pack(ONE, ENTRY))
+    size = len(put(url, ONE)._seal.pack(ONE, ENTRY))
     for age, name in enumerate(NAMES[:3]):
         put(url, name)
         os.utime(folder / name, (time.time() - 100 + age,) * 2)

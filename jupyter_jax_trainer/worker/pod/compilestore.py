@@ -8,11 +8,9 @@ long.
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import queue
 import re
-import struct
 import threading
 import time
 from collections.abc import Callable
@@ -23,12 +21,11 @@ from typing import Any
 from jupyter_jax_trainer import masking
 from jupyter_jax_trainer.messages import worker as say
 from jupyter_jax_trainer.worker import timeouts
-from jupyter_jax_trainer.worker.compilecache import Entry
+from jupyter_jax_trainer.worker.compilecache import Entry, Seal
 
 URL_VARIABLE = "JAXTRAIN_COMPILE_STORE"
 KEY_VARIABLE = "JAXTRAIN_COMPILE_KEY"
 _MAGIC = b"jaxtrain-mac-1\n\0"
-_HEAD = struct.Struct("<16s32sd")  # the magic, the mac of all that follows, seconds to compile
 _OURS = re.compile(r"[0-9a-f]{64}")
 _OLD = 86_400.0  # seconds after which one that is used is written again: stores know no last use
 
@@ -52,7 +49,8 @@ class CompileStore:
     """
 
     def __init__(self, url: str, key: bytes, most: int) -> None:
-        self._url, self._key, self._most = url, key, most
+        self._url, self._most = url, most
+        self._seal = Seal(_MAGIC, lambda: hmac.new(key, digestmod="sha256"))
         self.problem: str | None = None
         self._listed = threading.Event()
         self._there: dict[str, tuple[float, int]] = {}  # when it was written, and bytes
@@ -72,7 +70,7 @@ class CompileStore:
         reader.join(timeouts.STORE.seconds)
         if reader.is_alive():
             self._fail(say.STORE_SILENT(seconds=f"{timeouts.STORE.seconds:g}"))
-        entry = self._unpack(name, found[0]) if found else None
+        entry = self._seal.unpack(name, found[0]) if found else None
         if entry is None:
             self._there.pop(name, None)
         elif time.time() - known[0] > _OLD:
@@ -86,7 +84,7 @@ class CompileStore:
     def add(self, name: str, entry: Entry) -> None:
         """Have an entry written soon."""
         if self.problem is None:
-            self._waiting.put((name, self._pack(name, entry)))
+            self._waiting.put((name, self._seal.pack(name, entry)))
 
     def flush(self) -> None:
         """Wait until all is written, for as long as the store may take to answer."""
@@ -158,22 +156,6 @@ class CompileStore:
                 self._system.rm_file(f"{self._path}/{name}")
             except FileNotFoundError:  # another pod has removed it
                 continue
-
-    def _pack(self, name: str, entry: Entry) -> bytes:
-        return _HEAD.pack(_MAGIC, self._mac(name, entry), entry.seconds) + entry.data
-
-    def _unpack(self, name: str, packed: bytes) -> Entry | None:
-        if len(packed) < _HEAD.size:
-            return None
-        magic, mac, seconds = _HEAD.unpack_from(packed)
-        entry = Entry(packed[_HEAD.size :], seconds)
-        own = magic == _MAGIC and hmac.compare_digest(mac, self._mac(name, entry))
-        return entry if own else None
-
-    def _mac(self, name: str, entry: Entry) -> bytes:
-        mac = hmac.new(self._key, f"{name} {entry.seconds!r} ".encode(), hashlib.sha256)
-        mac.update(entry.data)
-        return mac.digest()
 
 
 def _written(info: dict[str, Any]) -> float:
