@@ -322,13 +322,13 @@ class Worker:
         if self._status is not None:
             self._status.close()
         if self._held is None:
-            self.channel.send("finished")
+            self._say_finished()
         together = meet()
         if self._waits:
             rendezvous.dissolve()
         if self._held is not None:
             self._held.serve()
-            self.channel.send("finished")
+            self._say_finished()
         if self.pod is not None:
             self.pod.finished = True
         # From here on the work is done, whatever happens: leave without jax's own teardown, which
@@ -336,6 +336,11 @@ class Worker:
         self._ending.acquire()
         if together:  # else jax's own end would wait once more
             atexit._run_exitfuncs()
+
+    def _say_finished(self) -> None:
+        self.channel.send("finished")
+        if self.pod is not None:
+            self.pod.drain()
 
     def _fail(self, error: BaseException) -> NoReturn:
         """Tell the supervisor, then the other ranks, and leave without any teardown.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import hmac
 import io
 import json
 import os
 import platform
+import select
 import shutil
 import signal
 import socket
@@ -32,6 +34,7 @@ from jupyter_jax_trainer.jobdir.resultfile import ResultFile
 from jupyter_jax_trainer.messages import worker as say
 from jupyter_jax_trainer.worker.exceptions import TRY_AGAIN
 from jupyter_jax_trainer.worker.pod import packages
+from jupyter_jax_trainer.worker.pod.drain import wait_for_reader
 from jupyter_jax_trainer.worker.serialization.archive import Archive, write_archive
 
 
@@ -209,6 +212,51 @@ def test_it_ends_when_its_node_has_taken_what_it_printed(tmp_path):
     time.sleep(1)
     assert begun.process.poll() is None
     assert begun.read().text == "last\n" and begun.end() == 0
+
+
+def test_what_is_behind_a_full_pipe_is_waited_for():
+    """A busy node takes a pipe's content at once, and then has as much again in a second pipe."""
+    with pipe_of(64 << 10) as (source, target):
+        taken = threading.Event()
+
+        def gulp() -> None:
+            time.sleep(0.2)
+            os.read(source, 64 << 10)
+            time.sleep(0.3)
+            taken.set()
+
+        node = threading.Thread(target=gulp)
+        node.start()
+        wait_for_reader(target, 5)
+        assert taken.is_set()
+        node.join()
+
+
+def test_a_slow_node_is_waited_for_while_it_reads():
+    with pipe_of(8 << 10) as (source, target):
+
+        def sip() -> None:
+            for _ in range(8):
+                time.sleep(0.1)
+                os.read(source, 1 << 10)
+
+        node = threading.Thread(target=sip)
+        node.start()
+        wait_for_reader(target, 0.4)
+        assert not select.select([source], [], [], 0)[0]
+        node.join()
+
+
+@contextlib.contextmanager
+def pipe_of(size: int) -> Iterator[tuple[int, int]]:
+    """Give both ends of a pipe that holds some bytes."""
+    ends = os.pipe()
+    try:
+        os.write(ends[1], bytes(size))
+        yield ends
+    finally:
+        for end in ends:
+            os.close(end)
 
 
 def test_a_node_that_takes_nothing_does_not_keep_it(tmp_path):

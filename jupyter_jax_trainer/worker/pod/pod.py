@@ -137,6 +137,11 @@ class Pod:
         """Note that the cell runs, so that it won't in a container that is started again."""
         self._marker.write("")
 
+    @staticmethod
+    def drain() -> None:
+        """Wait until the node has taken what was printed: process 1 may find the pipe empty."""
+        wait_for_reader(1, timeouts.PIPE.seconds)
+
     def end(self, status: int) -> None:
         """Say the last that is to be said, and note the status for a container started again."""
         self.channel.send_count()
