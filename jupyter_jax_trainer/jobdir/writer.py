@@ -421,7 +421,7 @@ class Recorder:
         found = straggler(self.state["ranks"])
         if found is not None and found[0] not in self._late:
             self._late.add(found[0])
-            self.warn("straggler", found[1], found[0])
+            self.warn("straggler", found[1])
 
     def program(self, rank: int, program: Program) -> None:
         """Note what a rank is about to compile, and say if others compile something else."""
@@ -459,13 +459,13 @@ class Recorder:
             self.state["warnings"] = left
         self._dirty = True
 
-    def warn(self, kind: str, words: str, rank: int | None = None) -> None:
+    def warn(self, kind: str, words: str) -> None:
         """Say once, and on the card until the ranks start again, what is wrong with the job."""
         known = self.state.get("warnings", [])
         if words not in known and len(known) < _WARNINGS:
             self.state["warnings"] = [*known, masking.text(words)]
             self._dirty = True
-            self.event(kind, words, rank)
+            self.event(kind, words)
 
     def lack_channel(self, words: str | None) -> None:
         """Say on the card what keeps from the ranks' channel; None once it works."""

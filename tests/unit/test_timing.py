@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import linecache
 import re
 import sys
@@ -71,6 +72,8 @@ def test_it_is_said_once_and_on_the_card(tmp_path):
         record.spent(1, spent, rank(1, host)["pace"])
     (words,) = record.state["warnings"]
     assert words in remarks(record.state) and "rank 1" in words
+    (told,) = JobDir(tmp_path).events.read_text().splitlines()
+    assert json.loads(told)["message"] == words and json.loads(told)["rank"] is None
     record.restart(1, "killed")
     assert "spent" not in record.state["ranks"][0] and "warnings" not in record.state
 
