@@ -225,6 +225,17 @@ describe('keys', () => {
     expect(current()).toBe('line 999');
   });
 
+  it('go to a line whatever scroll event there still was', async () => {
+    await print(many(1000));
+    await doing(() => {
+      reader.goTo(10);
+      list().dispatchEvent(new Event('scroll')); // of before, and not drawn yet
+    });
+    expect(current()).toBe('line 10');
+    await scrollTo(500 * ROW);
+    expect(texts()[0]).toBe('line 500');
+  });
+
   it('act on a line that is still to come when it has come', async () => {
     await print(many(100_000));
     await doing(() => {

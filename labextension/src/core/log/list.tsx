@@ -30,6 +30,7 @@ export function LogList({ reader, trans, actions, enter }: ListProps) {
   const layer = useRef<HTMLDivElement>(null);
   const widest = useRef(0);
   const idle = useRef<ReturnType<typeof setTimeout>>(undefined);
+  const drawn = useRef(0); // where the scroll bar was put, or found, last
   const id = useId();
   const { scroll, store, folds, times, at } = reader;
   const marker = store.search?.marker ?? null;
@@ -65,6 +66,7 @@ export function LogList({ reader, trans, actions, enter }: ListProps) {
     if (element && Math.abs(element.scrollTop - scroll.bar) >= 1) {
       element.scrollTop = scroll.bar;
     }
+    drawn.current = scroll.bar;
     // The horizontal scroll bar must not come and go with the lines that are seen.
     const rows = layer.current;
     if (element && rows) {
@@ -77,6 +79,11 @@ export function LogList({ reader, trans, actions, enter }: ListProps) {
 
   const onScroll = (event: Event) => {
     const element = event.currentTarget as HTMLElement;
+    if (Math.abs(scroll.bar - drawn.current) >= 1) {
+      reader.settle(); // the event is older than a move that is not drawn yet
+      return;
+    }
+    drawn.current = element.scrollTop;
     reader.scrolled(element.scrollTop);
     if (reader.following) {
       element.scrollTop = scroll.bar; // the user did not scroll
