@@ -43,7 +43,7 @@ NO_NAME = Label("(no name)")
 UNKNOWN = Message("an unknown amount")
 
 PROGRAMS_DIFFER = Message(
-    "different programs: {found}; what ranks run together must be the same on all of them, or they "
+    "different programs: {found}; all ranks must run the same programs in the same order, or they "
     "hang"
 )
 SAME_FUNCTION_DIFFERS = Message(
@@ -61,8 +61,8 @@ RAN_BESIDE = Message(
 COMPILE_THIS = Message("`{name}` on {ranks}")
 COMPILE_THIS_AT = Message("`{name}` ({line}) on {ranks}")
 STRAGGLER = Message(
-    "rank {rank} costs up to {percent} % of each step: for {late} longer than all others it is "
-    "outside of jax"
+    "rank {rank} costs up to {percent} % of each step: it spends {late} more outside jax than any "
+    "other rank"
 )
 WAITING = Message("waiting")
 STARTING = Message("starting")
@@ -76,7 +76,7 @@ ELSE = Message("other")
 PART_OF_TIME = Message("{part} {time}")
 GOODPUT = Message("goodput {percent} %: {parts}")
 COMPILED_FUNCTION = Message("`{name}` {time}")
-NO_COMPILE_CACHE = Message("what is compiled is not kept for later jobs: {problem}")
+NO_COMPILE_CACHE = Message("compiled programs are not kept for later jobs: {problem}")
 COMPILED = Message("compiled {misses} in {seconds}")
 FOUND_COMPILED = Message("{hits} from the compile cache saved {saved}")
 
