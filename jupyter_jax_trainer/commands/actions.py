@@ -238,11 +238,19 @@ def watch(job: Job, context: Context) -> None:
 
 
 def _take_results(job: Job, context: Context) -> None:
-    """Put the results into the notebook, as the cell would have; in a terminal say how to."""
+    """Put the results into the notebook, as the cell would have; in a terminal say how to.
+
+    Raises
+    ------
+    ResultError
+        Some did not come back.
+    """
     from jupyter_jax_trainer import api
+    from jupyter_jax_trainer.jobdir.results import missing, problems
 
     names = [entry["name"] for entry in job.results_info if "error" not in entry]
-    if job.manifest["returns"] or not job.results_info:
+    lost = problems(job)
+    if job.manifest["returns"] or not (names or lost):
         return
     if context.namespace is not None:
         taken = api.take(job, context.namespace)
@@ -256,6 +264,8 @@ def _take_results(job: Job, context: Context) -> None:
     elif names:  # standard output is the job's own
         words = say.HOW_TO_PRINT(name=job.name, names=", ".join(names))
         print(plain(words), file=sys.stderr)
+    if lost and job.trusted:
+        raise missing(lost, names)
 
 
 def result(context: Context, values: Given, words: list[str]) -> None:

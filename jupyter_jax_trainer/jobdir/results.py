@@ -17,6 +17,8 @@ from jupyter_jax_trainer.jobdir.layout import RETURNED, JobDir
 from jupyter_jax_trainer.jobdir.plainreader import PlainReader
 from jupyter_jax_trainer.jobdir.resultfile import ResultFile
 from jupyter_jax_trainer.messages import results as say
+from jupyter_jax_trainer.options.spec import JobSpec
+from jupyter_jax_trainer.states import State
 from jupyter_jax_trainer.text import clip, joined, uncoloured
 from jupyter_jax_trainer.trust import pickles, policy
 from jupyter_jax_trainer.worker.serialization.plain import (
@@ -84,15 +86,23 @@ def load_available(
         The job is somebody else's, and the user has not said that it is trusted.
     """
     policy.require(job)
-    table = job.results_info
-    errors = {entry["name"]: entry["error"] for entry in table if "error" in entry}
+    errors = problems(job)
     wanted = {
         entry["name"]: entry.get("format", PICKLE)
-        for entry in table
+        for entry in job.results_info
         if "error" not in entry and (names is None or entry["name"] in names)
     }
     values = _Loader(job, errors).load(wanted) if wanted else {}
     return values, errors
+
+
+def problems(job: Job) -> dict[str, str]:
+    """Return the variables of ``--out`` that did not come back, and why, once the job has ended."""
+    table = {entry["name"]: entry.get("error") for entry in job.results_info}
+    if not table and job.state == State.SUCCEEDED:
+        for name in JobSpec.from_json(job.manifest["spec"]).out:
+            table.setdefault(name, say.NEVER_CAME(name=name, job=job.name))
+    return {name: error for name, error in table.items() if error is not None}
 
 
 def take_results(job: Job, namespace: Namespace) -> list[str]:

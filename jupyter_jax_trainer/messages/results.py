@@ -7,6 +7,7 @@ from jupyter_jax_trainer.messages import Message, identify
 _BRING_BACK = "`-o NAME` brings a variable back; run the cell again with it."
 NO_RESULT = Message("Job {job!r} has no result {name!r}; it brought back: {names}.", _BRING_BACK)
 NO_RESULTS = Message("Job {job!r} has no result {name!r}; it brought back nothing.", _BRING_BACK)
+NEVER_CAME = Message("{name!r} did not come back.", "`%jaxtrain show {job}` says why.")
 OTHERS_CAME_BACK = Message("{names} came back.")
 CANNOT_READ = Message("{name!r} can't be read here: {error}")
 NOT_IN_FILE = Message("{name!r} is not in {path}.")

@@ -9,7 +9,6 @@ import contextlib
 import heapq
 import math
 import re
-import sys
 import types
 from collections.abc import Iterable, Iterator
 from operator import itemgetter
@@ -20,6 +19,7 @@ from jupyter_jax_trainer.datatypes import Namespace
 from jupyter_jax_trainer.worker import rendezvous
 from jupyter_jax_trainer.worker.records import HeldArray
 from jupyter_jax_trainer.worker.serialization.describe import kind_of, type_name
+from jupyter_jax_trainer.worker.stacks import frame_of
 
 MOST, MAX_NAME = 8, 120  # arrays, and characters of their names
 _COUNTS = 0.01  # of the largest one: what is smaller says nothing
@@ -69,7 +69,7 @@ def _as_one(name: str | None, arrays: list[HeldArray]) -> HeldArray:
 
 def frames_of(thread: int) -> Iterator[FrameType]:
     """Yield the frames of a thread, the innermost first."""
-    frame = sys._current_frames().get(thread)
+    frame = frame_of(thread)
     while frame is not None:
         yield frame
         frame = frame.f_back

@@ -14,6 +14,7 @@ from types import CodeType, FrameType
 from jupyter_jax_trainer.worker import timeouts
 from jupyter_jax_trainer.worker.channel import Channel
 from jupyter_jax_trainer.worker.records import KINDS, OUTSIDE, Pace, Spent
+from jupyter_jax_trainer.worker.stacks import frame_of
 from jupyter_jax_trainer.worker.standstill import Spots
 
 _LOOKS = 0.05  # seconds between them
@@ -156,7 +157,7 @@ class Timing:
         while True:
             self._runs.wait()
             time.sleep(_LOOKS)
-            frame = sys._current_frames().get(self._main)
+            frame = frame_of(self._main)
             kind = "host" if frame is None else self._kind(frame)
             now = time.monotonic()
             with self._lock:

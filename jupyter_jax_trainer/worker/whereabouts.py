@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import sysconfig
 import threading
 import time
@@ -13,6 +12,7 @@ from types import FrameType
 
 from jupyter_jax_trainer.worker import timeouts
 from jupyter_jax_trainer.worker.records import Position
+from jupyter_jax_trainer.worker.stacks import frame_of
 from jupyter_jax_trainer.worker.standstill import Effort, others_sleep, waits_for_others
 
 _INTERVAL = 1.0  # seconds between looks at the main thread
@@ -105,7 +105,7 @@ class Lookout:
 
     def place(self) -> tuple[str, int | None]:
         """Return the label of the cell, and the line that the main thread is at."""
-        frames = _outwards(sys._current_frames().get(self._main))
+        frames = _outwards(frame_of(self._main))
         lines = (one.f_lineno for one in frames if one.f_code.co_filename == self._cell_file)
         return self._labels.get(self._cell_file, "Cell"), next(lines, None)
 
@@ -121,7 +121,7 @@ class Lookout:
 
     def _look(self) -> list[FrameType]:
         """Return the frames of the main thread, the innermost first."""
-        frames = list(_outwards(sys._current_frames().get(self._main)))
+        frames = list(_outwards(frame_of(self._main)))
         place = [
             (frame.f_code.co_filename, frame.f_lineno)
             for frame in frames

@@ -461,7 +461,7 @@ def test_a_job_that_ends_while_its_state_is_read_is_not_taken_for_abandoned(home
 
 
 @pytest.fixture
-def running():
+def running(home):
     directory = make_job("lab", state="Running")
     with held(directory):
         yield directory

@@ -34,6 +34,8 @@ _COUNTED = (
     "count/pods",
     "secrets",
     "count/secrets",
+    "configmaps",
+    "count/configmaps",
     "count/jobs.batch",
     "services",
     "count/services",
@@ -43,7 +45,9 @@ _COUNTED = (
 
 SETTINGS = Label("Namespace settings")
 NOTHING_IN_THE_WAY = Message("nothing blocks jobs")
-NOTHING_SEEN_IN_THE_WAY = Message("nothing blocks jobs (no permission to read {what})")
+NOTHING_SEEN_IN_THE_WAY = Message(
+    "not all checked: no permission to read {what}; what was read blocks no job"
+)
 
 
 def examine(client: Client, found: Sequence[TrainingRuntime]) -> Iterator[Finding]:

@@ -139,7 +139,7 @@ REFUSED = (
         id="right-missing",
         where=f"HTTP 403; {_EVENT}",
         sentence="no permission to {verb} {resource} {where}",
-        hint="Ask for a Role with {verb} on {resource}.",
+        hint="Ask for {verb} on {resource} in a Role, or for cluster-wide resources a ClusterRole.",
         match=missing_right,
     ),
     Cause(
