@@ -243,7 +243,7 @@ def _take_results(job: Job, context: Context) -> None:
     Raises
     ------
     ResultError
-        Some did not come back.
+        They did not come back.
     """
     from jupyter_jax_trainer import api
     from jupyter_jax_trainer.jobdir.results import missing, problems
@@ -264,7 +264,7 @@ def _take_results(job: Job, context: Context) -> None:
     elif names:  # standard output is the job's own
         words = say.HOW_TO_PRINT(name=job.name, names=", ".join(names))
         print(plain(words), file=sys.stderr)
-    if lost and job.trusted:
+    elif not job.results_info and job.trusted:  # else the last status line has told
         raise missing(lost, names)
 
 

@@ -42,6 +42,7 @@ from jupyter_jax_trainer.messages import commands as say
 from jupyter_jax_trainer.messages import follow as say_of_cluster
 from jupyter_jax_trainer.messages import jobs as say_of_jobs
 from jupyter_jax_trainer.messages import options as say_of_options
+from jupyter_jax_trainer.messages import results as say_of_results
 from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.options.table import OPTIONS
 
@@ -333,8 +334,18 @@ def test_attach_binds_the_results_in_a_notebook_and_names_the_command_in_a_termi
     assert namespace == {"loss": 0.5}
     assert run("attach a") == ""  # standard output is the job's own
     assert capsys.readouterr().err == f"{say.HOW_TO_PRINT(name='a', names='loss')}\n"
-    make_job("b", results=None)
+    make_job("b", results=None, spec=JobSpec(nodes=2))
     assert run("attach b", namespace=namespace) == run("attach b") == ""
+
+
+def test_results_that_never_came_are_an_error(home, monkeypatch):
+    """As where a user may not read the log in which they come."""
+    watched(monkeypatch, lambda job, interrupts: None)
+    make_job("c", results=None, spec=JobSpec(nodes=2, out=("loss",)))
+    for more in ({}, {"namespace": {}, "in_notebook": True}):
+        with pytest.raises(ResultError) as caught:
+            run("attach c", **more)
+        assert say_of_results.NEVER_CAME(name="loss", job="c") in str(caught.value)
 
 
 def test_an_interrupt_as_the_job_ends_keeps_its_results_and_stops_run_all(home, monkeypatch):
