@@ -284,7 +284,7 @@ OPTIONS: tuple[Option, ...] = (
         check=amounts.timeout,
         input=Kind.DURATION,
         help="Stop the job when for this time no rank has reported, printed or changed its line, "
-        "and none compiles. Without it, that is only said, after 2 minutes.",
+        "and none compiles. Without it, the card only says so, after 2 minutes.",
     ),
     Option(
         name="max-restarts",

@@ -62,7 +62,7 @@ FLOORS = (
 )
 APART = ("backends.local", "backends.kubernetes")  # neither knows the other
 
-# These lists may only get shorter.
+# A backend adds a line to the first; otherwise these lists may only get shorter.
 BY_NAME = {
     ("backends.registry", "backends.kubernetes.backend"): "a backend is a folder and a line there",
     ("backends.registry", "backends.local.backend"): "as above",
