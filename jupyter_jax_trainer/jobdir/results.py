@@ -98,11 +98,11 @@ def load_available(
 
 def problems(job: Job) -> dict[str, str]:
     """Return the variables of ``--out`` that did not come back, and why, once the job has ended."""
-    table = {entry["name"]: entry.get("error") for entry in job.results_info}
+    table = job.results_info
     if not table and job.state == State.SUCCEEDED:
-        for name in JobSpec.from_json(job.manifest["spec"]).out:
-            table.setdefault(name, say.NEVER_CAME(name=name, job=job.name))
-    return {name: error for name, error in table.items() if error is not None}
+        out = JobSpec.from_json(job.manifest["spec"]).out
+        return {name: say.NEVER_CAME(name=name, job=job.name) for name in out}
+    return {entry["name"]: entry["error"] for entry in table if "error" in entry}
 
 
 def take_results(job: Job, namespace: Namespace) -> list[str]:
