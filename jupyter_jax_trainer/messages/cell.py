@@ -123,8 +123,8 @@ COMPARING_TOOK = Message(
     "look, and variables that session cells assign stay there."
 )
 DELETED_IN_SESSION = Message(
-    "The buffers of {name} in the session are gone: it was given (donated) to a call that did not "
-    "give it back."
+    "The session has lost the values of {name}: a cell donated its buffers to a call, or the call "
+    "that computes it failed."
 )
 MAY_DIFFER = Message("{names} may differ in the notebook; the session's value counts.")
 DIFFERS_IN_SESSION = Message(

@@ -51,12 +51,12 @@ NO_LONGER_SHARED = Message(
     "Sent again, and no longer shared with {others} of the session: {names}."
 )
 DONATED = Message(
-    "The buffers of {names} are gone: this cell gave (donated) them to a call, and ended before it "
-    "bound what that returned."
+    "The values of {names} are lost: this cell donated their buffers to a call and ended before it "
+    "bound the result, or the call that computes them failed."
 )
 READ_DONATED = Message(
-    "The cell reads {names}, whose buffers an earlier cell gave (donated) to a call that did not "
-    "give them back. Assign {names} again."
+    "The cell reads {names}, whose values an earlier cell lost: it donated their buffers to a "
+    "call, or the call that computes them failed. Assign {names} again."
 )
 SAVED_BEFORE_END = Message("saved before its pods end: {names}")
 BEGINS_AS_SAVED = Message("The session goes on with {names} as saved at {time}.")

@@ -19,7 +19,7 @@ _SECONDARY = re.compile(
     re.IGNORECASE,
 )
 # Byte code in the bundle names its files from the bundle's root.
-_OWN = ("jupyter_jax_trainer/worker/", str(Path(__file__).parent))
+_OWN = ("jupyter_jax_trainer/", f"{Path(__file__).parents[1]}/")
 TRY_AGAIN = 75  # the exit code of a rank that only lost another one (EX_TEMPFAIL of sysexits.h)
 # The last line of a rank that stops because another one failed, made and found here alone.
 STOPPED_LINE = (
@@ -27,6 +27,16 @@ STOPPED_LINE = (
 )
 _MAX_MESSAGE, _MAX_TRACEBACK = 4_000, 40_000  # characters
 _JAX_NOTE = "For simplicity, JAX has removed its internal frames"
+# jax tells the error of a callback as the text of its traceback.
+_TOLD_TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(?:[ ].*\n|\n)*")
+_TOLD_FRAME = re.compile(r'  File "(?P<file>[^"\n]+)", line .*\n(?:    .*\n)*')
+_BELOW_THE_WORKER = re.compile(
+    r'(?<=last\):\n)(?:  File "(?:<string>|<frozen runpy>|[^"\n]*/__main__\.py)".*\n(?:    .*\n)*)+'
+    r'(?=  File "[^"\n]*jupyter_jax_trainer/)'
+)
+
+# Code that we write ourselves: what calls the function of `train()`, and saves a session.
+_PLUMBING = ("__jaxtrain_", "__import__('jupyter_jax_trainer.")
 
 
 def stopped_line(first: int, summary: str) -> str:
@@ -71,16 +81,18 @@ def describe(
     """
     report = traceback.TracebackException.from_exception(error, compact=True)
     _relabel(report, labels, set())
-    text = "".join(report.format())
-    for label in labels.values():
-        text = text.replace(f'  File "<{label}>", line', f"  {label}, line")
+    text = _without_internals("".join(report.format()))
+
+    for file, label in labels.items():
+        for shown in (file, f"<{label}>"):
+            text = text.replace(f'  File "{shown}", line', f"  {label}, line")
     try:
         message = str(error)
     except Exception:
         message = say.NO_EXCEPTION_TEXT()
     return {
         "type": type(error).__name__,
-        "message": _cut(message, _MAX_MESSAGE),
+        "message": _cut(_TOLD_TRACEBACK.sub("", message), _MAX_MESSAGE),
         "traceback": _cut(text.rstrip("\n"), _MAX_TRACEBACK),
         "cell": labels.get(cell_file, "Cell"),
         "cell_line": _cell_line(error, cell_file),
@@ -119,8 +131,19 @@ def _cell_line(error: BaseException, cell_file: str) -> int | None:
 
 
 def _is_plumbing(filename: str, line: int | None) -> bool:
-    """Return whether a line is the one that calls the function of ``train()``: no user wrote it."""
-    return "__jaxtrain_" in linecache.getline(filename, line or 0)
+    """Return whether a line is one that no user wrote."""
+    text = linecache.getline(filename, line or 0)
+    return any(mark in text for mark in _PLUMBING)
+
+
+def _is_internal(filename: str) -> bool:
+    return filename.startswith(_OWN) or "/jax/_src/" in filename
+
+
+def _without_internals(text: str) -> str:
+    """Leave out our frames and jax's of the tracebacks that a text tells."""
+    text = _BELOW_THE_WORKER.sub("", text)
+    return _TOLD_FRAME.sub(lambda frame: "" if _is_internal(frame["file"]) else frame[0], text)
 
 
 def _relabel(
@@ -132,8 +155,9 @@ def _relabel(
     seen.add(id(report))
     kept = []
     for frame in report.stack:
-        if frame.filename.startswith(_OWN) or "/jax/_src/" in frame.filename:
+        if _is_internal(frame.filename):
             continue
+
         if _is_plumbing(frame.filename, frame.lineno):
             continue
         _ = frame.line  # read from linecache now: it is keyed by the name that changes below

@@ -48,7 +48,7 @@ def largest(
     for name, value in _walk(names, frames):
         named.setdefault(id(value), (name, value))
     groups: dict[tuple[str | None, str], dict[int, HeldArray]] = {}
-    for array in [*_live(), *(value for _, value in named.values())]:
+    for array in [*live(), *(value for _, value in named.values())]:
         with contextlib.suppress(Exception):  # it was deleted meanwhile
             known = named[id(array)][0] if id(array) in named else None
             one: HeldArray = {"name": known, "type": type_name(array), "size": _bytes(array)}
@@ -82,7 +82,25 @@ def frames_in(traceback: TracebackType | None) -> Iterator[FrameType]:
         traceback = traceback.tb_next
 
 
-def _live() -> list[Any]:
+def is_lost(array: Any) -> bool:
+    """Return whether an array has no values: deleted, donated, or never computed.
+
+    What a failed call returns looks like any array until it is read. One that is still being
+    computed isn't waited for.
+    """
+    if not hasattr(array, "is_deleted"):
+        return False
+    if array.is_deleted():
+        return True
+    if hasattr(array, "is_ready") and array.is_ready():  # keys of jax.random have none
+        try:
+            array.block_until_ready()
+        except Exception:
+            return True
+    return False
+
+
+def live() -> list[Any]:
     """Return jax's arrays, if it is in use: to ask starts its backends."""
     if not rendezvous.devices_in_use():
         return []

@@ -64,7 +64,7 @@ class Variable(TypedDict):
     token
         Stands for what a notebook sent last under this name; None if none did.
     deleted
-        Buffers of it are gone: they were donated to a call.
+        It has no values: its buffers were donated to a call, or the call that computes it failed.
     brought, own
         The number of the cell that brought it last from a notebook; and whether the session has
         assigned it since.

@@ -27,6 +27,7 @@ import cloudpickle
 from jupyter_jax_trainer.datatypes import Namespace
 from jupyter_jax_trainer.messages import worker as say
 from jupyter_jax_trainer.worker.exceptions import WorkerError
+from jupyter_jax_trainer.worker.livearrays import is_lost
 from jupyter_jax_trainer.worker.records import Saved
 from jupyter_jax_trainer.worker.reporting import CHECKPOINTS_VARIABLE, checkpoint_dir
 from jupyter_jax_trainer.worker.serialization.describe import kind_of
@@ -266,7 +267,7 @@ def _is_kept(leaf: Any) -> bool:
         return True
     if not _is_array(leaf) or leaf.dtype == object:
         return False
-    return not (hasattr(leaf, "is_deleted") and leaf.is_deleted())
+    return not is_lost(leaf)
 
 
 def _leaf(value: Any) -> tuple[_Leaf, Any]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from jupyter_jax_trainer.datatypes import Namespace
 from jupyter_jax_trainer.messages import worker as say
-from jupyter_jax_trainer.worker import cell, exceptions, files, output, rendezvous
+from jupyter_jax_trainer.worker import cell, exceptions, files, livearrays, output, rendezvous
 from jupyter_jax_trainer.worker.channel import Channel, Handler
 from jupyter_jax_trainer.worker.compiling import Meter
 from jupyter_jax_trainer.worker.display import Displayer
@@ -108,6 +108,7 @@ class Session:
         self._parted: tuple[list[str], list[str]] = [], []
         self._bound: dict[str, _Binding] = {}
         self._broken: list[weakref.ref[Any]] = []
+        self._failed = False  # the last cell
         self._saved: Saved | None = None
         self._runs = False
         self._number = self._interrupted = 0  # cells: the current one, and the last to be stopped
@@ -249,6 +250,7 @@ class Session:
                 self._reporter.flush()
         except OSError as lost:  # its directory is gone
             error = exceptions.describe(lost, "", {})
+        self._failed = error is not None
         self._timing.end()
         self._meter.end()
         if self._rank == 0:
@@ -280,6 +282,9 @@ class Session:
     def _outcome(self, told: Instruction) -> ErrorRecord | None:
         """Run a cell; give the error that it ends with, if there is one."""
         file, outside = "", list[str]()
+        if self._failed:  # what it had dispatched may have failed later, and is its own
+            lost = filter(livearrays.is_lost, livearrays.live())
+            self._broken[:] = [weakref.ref(array) for array in lost]
         try:
             archive = Archive(told["bundle"], told["digest"])
             file, outside = archive.manifest["cell_file"], archive.manifest["outside"]
@@ -538,7 +543,7 @@ def _described(value: Any, number: int, token: str | None) -> Variable:
         if arrays:
             found["size"] = sum(int(array.nbytes) for array in arrays)
             found["device_size"] = sum(map(_on_a_device, arrays))
-            found["deleted"] = any(_is_deleted(array) for array in arrays)
+            found["deleted"] = any(map(livearrays.is_lost, arrays))
             sharded = [array.sharding for array in arrays if hasattr(array, "sharding")]
             if sharded:
                 found["devices"] = max(len(one.device_set) for one in sharded)
@@ -564,7 +569,3 @@ def _on_a_device(array: Any) -> int:
     """Return the most bytes that one device has of an array."""
     shape = array.sharding.shard_shape(array.shape) if hasattr(array, "sharding") else array.shape
     return int(math.prod(shape) * array.dtype.itemsize)
-
-
-def _is_deleted(array: Any) -> bool:
-    return hasattr(array, "is_deleted") and bool(array.is_deleted())

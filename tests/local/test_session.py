@@ -19,6 +19,8 @@ from jupyter_jax_trainer.errors import JobFailed, UsageError
 from jupyter_jax_trainer.jobdir import session as records
 from jupyter_jax_trainer.jobdir.describe import used_text
 from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.messages import cell as in_cell
+from jupyter_jax_trainer.messages import session as say
 from jupyter_jax_trainer.options.spec import parse_cell_line
 from jupyter_jax_trainer.sessions import session
 from jupyter_jax_trainer.states import State
@@ -608,21 +610,21 @@ def test_what_a_failed_cell_has_donated_is_named_there_and_where_it_is_read(book
     book.cell(DONATES)
     failed = book.fails("step(x)\n1 / 0\nx = y")
     assert known()["variables"]["x"]["deleted"]
-    assert "The buffers of x are gone" in failed.failure.hint
-    assert "The buffers of x are gone" in card.text(Facts.of(failed), failed.snapshot())
+    assert say.DONATED(names="x") in failed.failure.hint
+    assert say.DONATED(names="x") in card.text(Facts.of(failed), failed.snapshot())
     capsys.readouterr()
     reads = book.fails("print(y)\nx + 1")
-    assert "The buffers of x in the session are gone" in capsys.readouterr().err
+    assert in_cell.DELETED_IN_SESSION(name="x") in capsys.readouterr().err
     shown = card.text(Facts.of(reads), reads.snapshot())
-    assert "The buffers of x in the session are gone" in shown
-    assert "The cell reads x, whose buffers an earlier cell gave" in reads.failure.hint
-    assert "ended before" not in reads.failure.hint
+    assert in_cell.DELETED_IN_SESSION(name="x") in shown
+    assert say.READ_DONATED(names="x") in reads.failure.hint
+    assert say.DONATED(names="x") not in reads.failure.hint
     other = book.fails("1 / 0")
-    assert other.failure.hint is None and "buffers" not in card.text(
+    assert other.failure.hint is None and "buffer" not in card.text(
         Facts.of(other), other.snapshot()
     )
     again = book.cell("x = jnp.ones(3)\nx = step(x)")
-    assert "buffers" not in card.text(Facts.of(again), again.snapshot())
+    assert "buffer" not in card.text(Facts.of(again), again.snapshot())
 
 
 def test_what_an_interrupted_cell_has_donated_is_named(book):
@@ -632,9 +634,43 @@ def test_what_an_interrupted_cell_has_donated_is_named(book):
     job.cancel()
     eventually(lambda: not job.active)
     assert job.state == "Cancelled" and job.reason == "cancelled by the user"
-    assert "The buffers of x are gone" in card.text(Facts.of(job), job.snapshot())
+    assert say.DONATED(names="x") in card.text(Facts.of(job), job.snapshot())
     in_call = book.fails("import jax\nx = jnp.ones(3)\nstep(x)\nstep(x)")
-    assert "The buffers of x are gone" in in_call.failure.hint
+    assert say.DONATED(names="x") in in_call.failure.hint
+
+
+FAILS_LATE = (
+    "from functools import partial\n"
+    "@partial(jax.jit, donate_argnums=0)\n"
+    "def grow(x):\n    return x + 1, jnp.arange(1 << 48, dtype='float32')\n"
+    "x, large = grow(x)"
+)
+
+
+def test_what_a_failed_call_was_to_compute_is_named_and_not_saved(book):
+    line = "-s late"  # with large arrays: calls on small ones fail at once
+    book.cell("import jax, jax.numpy as jnp\nx, y = jnp.ones(1 << 20), jnp.ones(4)", line)
+    failed = book.fails(FAILS_LATE, line)
+    assert "Out of memory" in failed.failure.message
+    assert say.DONATED(names="large and x") in failed.failure.hint
+    variables = session("late").vars()
+    assert {name for name, one in variables.items() if one["deleted"]} == {"large", "x"}
+    reads = book.fails("print(x)", line)
+    assert say.READ_DONATED(names="x") in reads.failure.hint
+    before = ranks_of(session("late").job)
+    saved = session("late").save()
+    assert (saved["names"], saved["left_out"]) == (["y"], ["large", "x"])
+    assert ranks_of(session("late").job) == before
+    session("late").end()
+
+
+def test_that_there_is_nothing_to_save_is_said_without_code_of_ours(book):
+    book.cell("x = 1", "-s bare -n 2")
+    with pytest.raises(JobFailed) as failed:
+        session("bare").save()
+    session("bare").end()
+    assert "There are no arrays to save." in str(failed.value)
+    assert "__import__" not in str(failed.value) and "cell line" not in str(failed.value)
 
 
 def test_what_is_sent_again_and_no_longer_shared_with_what_stays_is_said(book):

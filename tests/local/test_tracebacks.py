@@ -64,6 +64,28 @@ def test_in_a_jitted_function(notebook):
     assert "Cell, line 5, in step" in text
 
 
+def test_what_jax_tells_of_an_error_stands_there_once(notebook):
+    text = told("import jax\n@jax.jit\ndef step(x):\n    return x @ x\nstep(1.0)", notebook)
+    assert text.count("    return x @ x\n") == 1
+    assert "stack trace" not in text
+
+
+@pytest.mark.parametrize("waits", ["", ".block_until_ready()"])
+def test_an_error_in_a_callback_of_a_jitted_function(notebook, waits):
+    text = told(
+        "import jax, jax.numpy as jnp\ndef bad(a):\n    raise ValueError('on the host')\n"
+        "call = jax.jit(lambda x: jax.pure_callback(bad, x, x) + 1)\n"
+        f"y = call(jnp.ones((64, 64))){waits}",
+        notebook,
+    )
+    first, rest = text.split("\n", 1)
+    assert first.endswith(
+        "CpuCallback error calling callback: ValueError: on the host (cell line 6)"
+    )
+    assert "  Cell, line 4, in bad\n" in rest
+    assert "runpy" not in rest and "<string>" not in rest
+
+
 def test_an_exception_with_its_cause_and_its_context(notebook):
     text = told(
         "try:\n    {}['a']\nexcept KeyError as error:\n    raise RuntimeError('outer') from error",

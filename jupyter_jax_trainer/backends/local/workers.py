@@ -86,7 +86,7 @@ def environment(
     each = plan["devices_per_node"]
     result = {
         **kept,
-        "JAX_TRACEBACK_FILTERING": "remove_frames",
+        "JAX_TRACEBACK_FILTERING": "quiet_remove_frames",
         "PYTHONFAULTHANDLER": "1",
         **dict(spec.get("env") or {}),
         "JAXTRAIN_JOB": manifest["name"],

@@ -210,7 +210,7 @@ def _environment(
     own = {
         "JAXTRAIN_JOB": manifest["name"],
         "JAXTRAIN_JOB_UID": manifest["uid"],
-        "JAX_TRACEBACK_FILTERING": "remove_frames",
+        "JAX_TRACEBACK_FILTERING": "quiet_remove_frames",
         "PYTHONFAULTHANDLER": "1",
         "PYTHONUNBUFFERED": "1",
     }
