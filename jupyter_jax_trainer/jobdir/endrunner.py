@@ -21,7 +21,7 @@ from typing import NoReturn, TypedDict
 
 from jupyter_jax_trainer import masking, timeouts
 from jupyter_jax_trainer.errors import BackendError, JaxTrainError, JobDirError
-from jupyter_jax_trainer.jobdir import endhook
+from jupyter_jax_trainer.jobdir import endhook, store
 from jupyter_jax_trainer.jobdir.describe import elapsed
 from jupyter_jax_trainer.jobdir.endhook import Hook
 from jupyter_jax_trainer.jobdir.files import LineWriter
@@ -83,7 +83,7 @@ def start(home: Path) -> int | None:
 
 def main(home: str) -> NoReturn:
     """Tell all that is to be told, and leave."""
-    os.environ["JAXTRAIN_HOME"] = home
+    store.settle(Path(home))
     try:
         tell_all(Path(home))
     except BaseException:

@@ -74,6 +74,7 @@ class JobDir:
     detach = _Inside("detach")
     waiting = _Inside("waiting")
     keep = _Inside("keep")
+    supervisor_log = _Inside("supervisor.log")
     trust = _Inside("trust.json")
     owner = _Inside("owner.json")
     take_over = _Inside("take-over")

@@ -26,6 +26,7 @@ _PRIVATE = 0o700
 _OF_OTHERS = 0o077
 _ID = re.compile(r"[0-9a-f]{32}")
 _MAX_LINKS = 40  # on the way to a file, as for Linux
+_home: Path | None = None  # in a process that can't import platformdirs
 _CONTAINER_FILES = ("/.dockerenv", "/run/.containerenv")
 
 
@@ -34,9 +35,17 @@ def home() -> Path:
     given = os.environ.get("JAXTRAIN_HOME")
     if given:
         return Path(given).expanduser().absolute()
+    if _home is not None:
+        return _home
     from platformdirs import user_data_path
 
     return user_data_path("jaxtrain", appauthor=False)
+
+
+def settle(path: Path) -> None:
+    """Say where the root of all jobs is, in a process that runs without site-packages."""
+    global _home
+    _home = path
 
 
 def private_directory(path: Path) -> Path:

@@ -68,7 +68,7 @@ WAITS_FOR_CORES = Message(
 SIGNALLED = Message("the supervisor received {signal}")
 KEEPER_KILLED = Message("its keeper process was killed")
 SUPERVISOR_KILLED = Message("the process that ran the job was killed (signal {number})")
-SUPERVISOR_CRASHED = Message("the process that ran the job crashed; see supervisor.log")
+SUPERVISOR_CRASHED = Message("the process that ran the job crashed; see {log}")
 DISK_FULL = Message(
     "no space left in {path}", "Free some space; `jaxtrain delete NAME` removes old jobs."
 )

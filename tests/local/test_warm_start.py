@@ -83,6 +83,18 @@ def test_it_can_be_turned_off_and_is_not_used_where_it_would_change_the_job(home
 
 
 @pytest.mark.slow
+def test_jobs_start_cold_in_the_store_that_is_used_without_settings(tmp_path):
+    # Their supervisor runs without site-packages, and so without platformdirs.
+    script = tmp_path / "train.py"
+    script.write_text("print('works')")
+    environment = {k: v for k, v in os.environ.items() if k != "JAXTRAIN_HOME"}
+    environment |= {"XDG_DATA_HOME": str(tmp_path), "JAXTRAIN_WARM": "0"}
+    command = [sys.executable, "-m", "jupyter_jax_trainer", "run", str(script)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0 and "works" in done.stdout, done.stderr
+    assert [path.name[:5] for path in (tmp_path / "jaxtrain" / "jobs").iterdir()] == ["train"]
+
+
 def test_it_ends_when_it_is_idle(home, monkeypatch):
     monkeypatch.setenv("JAXTRAIN_WARM_IDLE", "5")
     assert is_warm()

@@ -109,7 +109,9 @@ class LocalBackend(Backend):
         def has_ended() -> str | None:
             state = session.read_state()
             if (state is not None and state["state"].ended) or not session.is_live():
-                return (state and state["reason"]) or say.SUPERVISOR_CRASHED()
+                return (state and state["reason"]) or say.SUPERVISOR_CRASHED(
+                    log=session.supervisor_log
+                )
             return None
 
         cells.hand_over(session, cell, lock, has_ended)

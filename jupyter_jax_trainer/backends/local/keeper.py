@@ -14,7 +14,7 @@ from typing import NoReturn
 from jupyter_jax_trainer.backends.local import processes, workers
 from jupyter_jax_trainer.backends.local.supervisor import Supervisor
 from jupyter_jax_trainer.errors import JobDirError
-from jupyter_jax_trainer.jobdir import endrunner, layout
+from jupyter_jax_trainer.jobdir import endrunner, layout, store
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.log import log_exception
 from jupyter_jax_trainer.messages import local as say
@@ -93,7 +93,11 @@ def _keep(directory: JobDir, supervisor: int) -> None:
     end_descendants(*telling)
     code = os.waitstatus_to_exitcode(status)
     if code != 0:
-        why = say.SUPERVISOR_KILLED(number=-code) if code < 0 else say.SUPERVISOR_CRASHED()
+        why = (
+            say.SUPERVISOR_KILLED(number=-code)
+            if code < 0
+            else say.SUPERVISOR_CRASHED(log=directory.supervisor_log)
+        )
         with contextlib.suppress(OSError):
             layout.write_abandoned(directory, why)
     tell()
@@ -108,4 +112,5 @@ def _is_session(directory: JobDir) -> bool:
 
 def main(path: str, lock: int) -> NoReturn:
     """Supervise a job whose ranks are fresh processes."""
+    store.settle(JobDir(path).path.parents[1])
     supervise(path, workers.start_cold, lock)

@@ -154,7 +154,7 @@ class LocalSubmission:
         state = first_state(State.STARTING, say.STARTING())
         files.write_json(directory.state, state)
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-        log = os.open(directory.path / "supervisor.log", flags, 0o600)
+        log = os.open(directory.supervisor_log, flags, 0o600)
         try:
             own = manifest["spec"].get("env") or {}
             if warm.applies(manifest["plan"]["device"], own, os.environ) and warm.start(
@@ -184,9 +184,7 @@ class LocalSubmission:
         )
         if done.returncode != 0:
             raise BackendError(
-                say.SUPERVISOR_DID_NOT_START(
-                    code=done.returncode, log=directory.path / "supervisor.log"
-                )
+                say.SUPERVISOR_DID_NOT_START(code=done.returncode, log=directory.supervisor_log)
             )
 
 
