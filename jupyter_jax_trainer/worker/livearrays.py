@@ -48,7 +48,7 @@ def largest(
     for name, value in _walk(names, frames):
         named.setdefault(id(value), (name, value))
     groups: dict[tuple[str | None, str], dict[int, HeldArray]] = {}
-    for array in [*live(), *(value for _, value in named.values())]:
+    for array in [*_live(), *(value for _, value in named.values())]:
         with contextlib.suppress(Exception):  # it was deleted meanwhile
             known = named[id(array)][0] if id(array) in named else None
             one: HeldArray = {"name": known, "type": type_name(array), "size": _bytes(array)}
@@ -100,7 +100,7 @@ def is_lost(array: Any) -> bool:
     return False
 
 
-def live() -> list[Any]:
+def _live() -> list[Any]:
     """Return jax's arrays, if it is in use: to ask starts its backends."""
     if not rendezvous.devices_in_use():
         return []

@@ -496,9 +496,21 @@ def settle(broken: list[weakref.ref[Any]]) -> None:
             first = first or error
             broken.append(weakref.ref(array))
     broken[:] = [one for one in broken if one() is not None]
-    jax.effects_barrier()
+    try:
+        jax.effects_barrier()
+    except Exception as error:
+        first = first or error
+        _forget_effects()
     if first is not None:
         raise first
+
+
+def _forget_effects() -> None:
+    """Wait no more for a callback that has failed: on GPUs, jax would tell its error for ever."""
+    with contextlib.suppress(ImportError, AttributeError):
+        from jax._src.dispatch import runtime_tokens
+
+        runtime_tokens.clear()
 
 
 class OthersNeeded(WorkerError):  # noqa: N818

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from jupyter_jax_trainer.datatypes import Namespace
 from jupyter_jax_trainer.messages import worker as say
-from jupyter_jax_trainer.worker import cell, exceptions, files, livearrays, output, rendezvous
+from jupyter_jax_trainer.worker import cell, exceptions, files, output, rendezvous
 from jupyter_jax_trainer.worker.channel import Channel, Handler
 from jupyter_jax_trainer.worker.compiling import Meter
 from jupyter_jax_trainer.worker.display import Displayer
+from jupyter_jax_trainer.worker.livearrays import is_lost
 from jupyter_jax_trainer.worker.loading import check_python, load_variables
 from jupyter_jax_trainer.worker.modules import unpack
 from jupyter_jax_trainer.worker.profiling import FOLDER, Profiler
@@ -282,9 +283,9 @@ class Session:
     def _outcome(self, told: Instruction) -> ErrorRecord | None:
         """Run a cell; give the error that it ends with, if there is one."""
         file, outside = "", list[str]()
-        if self._failed:  # what it had dispatched may have failed later, and is its own
-            lost = filter(livearrays.is_lost, livearrays.live())
-            self._broken[:] = [weakref.ref(array) for array in lost]
+        if self._failed:  # what the last cell had dispatched may have failed since
+            with contextlib.suppress(Exception):
+                rendezvous.settle(self._broken)
         try:
             archive = Archive(told["bundle"], told["digest"])
             file, outside = archive.manifest["cell_file"], archive.manifest["outside"]
@@ -543,7 +544,7 @@ def _described(value: Any, number: int, token: str | None) -> Variable:
         if arrays:
             found["size"] = sum(int(array.nbytes) for array in arrays)
             found["device_size"] = sum(map(_on_a_device, arrays))
-            found["deleted"] = any(map(livearrays.is_lost, arrays))
+            found["deleted"] = any(map(is_lost, arrays))
             sharded = [array.sharding for array in arrays if hasattr(array, "sharding")]
             if sharded:
                 found["devices"] = max(len(one.device_set) for one in sharded)

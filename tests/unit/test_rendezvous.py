@@ -52,3 +52,20 @@ def test_ranks_that_somebody_watches_over_may_be_silent_for_long(monkeypatch):
     assert rendezvous._heartbeat(channel) == {"heartbeat_timeout_seconds": 1001}
     monkeypatch.setattr(channel, "supervised", False)
     assert rendezvous._heartbeat(channel) == {}
+
+
+class _FailedToken:
+    """What jax keeps of a callback that has failed on a GPU, and waits for again and again."""
+
+    def block_until_ready(self) -> None:
+        raise ValueError("on the host")
+
+
+def test_the_error_of_a_callback_on_a_gpu_is_told_once():
+    import jax
+    from jax._src.dispatch import runtime_tokens
+
+    runtime_tokens.set_output_runtime_token(jax.devices()[0], _FailedToken())
+    with pytest.raises(ValueError, match="on the host"):
+        rendezvous.settle([])
+    rendezvous.settle([])
