@@ -202,6 +202,9 @@ class Cell:
                 if rank["state"] == Phase.RUNNING:
                     rank["state"] = Phase.STOPPED
         self.record.end(state, reason, failure)
+        with contextlib.suppress(OSError):  # it never runs again; the session may go on for days
+            self.directory.bundle.unlink()
+            self.directory.bundle_pieces.unlink()
         os.close(self._lock)
 
 

@@ -1,21 +1,19 @@
-"""The sha256 of each piece of a bundle: found once, and noted beside it for whoever sends it."""
+"""The digest of each piece of a bundle: found once, and noted beside it for whoever sends it."""
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from jupyter_jax_trainer.jobdir.files import open_regular, write_private
-from jupyter_jax_trainer.worker.pod.parcel import digests_of, hash_of
-from jupyter_jax_trainer.worker.pod.wire import MAX_BODY
+from jupyter_jax_trainer.worker.pod.parcel import digests_of, root_of
+from jupyter_jax_trainer.worker.pod.wire import DIGEST, MAX_BODY, digest_of
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-_SIZE = 32  # bytes of a sha256
 _HASHERS = 4
 _TURN = 16  # pieces that a thread hashes at a time
 
@@ -52,7 +50,7 @@ class Hashing:
             self._found[number] = self._pool.submit(_digests, part)
 
     def note(self, bundle: Path) -> None:
-        """Note the hashes of a bundle that is written, unless it had no large buffers."""
+        """Note the digests of a bundle that is written, unless it had no large buffers."""
         if not self._found:
             return
         known = {
@@ -69,13 +67,13 @@ class Hashing:
 
 
 def note(bundle: Path) -> str:
-    """Note the hashes of a bundle's pieces, unless they are, and return the hash of all."""
+    """Note the digests of a bundle's pieces, unless they are, and return their root."""
     digests = noted(bundle)
     if not digests:
         with bundle.open("rb") as file:
             digests = digests_of(file)
         _write(bundle, digests)
-    return hash_of(digests)
+    return root_of(digests)
 
 
 def noted(bundle: Path) -> list[bytes]:
@@ -88,18 +86,18 @@ def noted(bundle: Path) -> list[bytes]:
             data = file.read()
     except OSError:
         return []
-    if len(data) != _SIZE * -(-found.st_size // MAX_BODY):
+    if len(data) != DIGEST * -(-found.st_size // MAX_BODY):
         return []
-    return [data[at : at + _SIZE] for at in range(0, len(data), _SIZE)]
+    return [data[at : at + DIGEST] for at in range(0, len(data), DIGEST)]
 
 
 def _digests(part: memoryview) -> list[bytes]:
     starts = range(0, part.nbytes, MAX_BODY)
-    return [hashlib.sha256(part[start : start + MAX_BODY]).digest() for start in starts]
+    return [digest_of(part[start : start + MAX_BODY]) for start in starts]
 
 
 def _read_digest(file: int, number: int) -> bytes:
-    return hashlib.sha256(os.pread(file, MAX_BODY, number * MAX_BODY)).digest()
+    return digest_of(os.pread(file, MAX_BODY, number * MAX_BODY))
 
 
 def _write(bundle: Path, digests: list[bytes]) -> None:
@@ -108,4 +106,4 @@ def _write(bundle: Path, digests: list[bytes]) -> None:
 
 
 def _beside(bundle: Path) -> Path:
-    return bundle.with_suffix(".sha256")
+    return bundle.with_suffix(".pieces")

@@ -115,6 +115,7 @@ def test_the_next_cell_runs_at_once_on_the_same_ranks_with_what_was_there(book):
     assert variables["gone"]["deleted"] and not variables["tree"]["deleted"]
     assert (variables["tree"]["size"], variables["tree"]["device_size"]) == (24, 24)
     assert second.spec.nodes == 2 and second.state == "Succeeded"
+    assert not JobDir(second.directory).bundle.exists()  # sessions go on for long
     assert "sent nothing new; kept twice and weights (session, 12 B)" in card.text(
         Facts.of(second), second.snapshot()
     )

@@ -245,7 +245,7 @@ class Pods:
     def __init__(self, folder: Path, has: list[list[Source]]) -> None:
         self.bundle = folder / "bundle"
         self.bundle.write_bytes(WHOLE)
-        digest = parcels.hash_of(parcels.digests_of(io.BytesIO(WHOLE)))
+        digest = parcels.root_of(parcels.digests_of(io.BytesIO(WHOLE)))
         self.parcels = [
             Parcel(digest, len(WHOLE), folder / f"rank-{rank}") for rank in range(len(has))
         ]

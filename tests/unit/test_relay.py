@@ -309,7 +309,7 @@ def test_a_worker_that_knows_no_question_is_asked_once():
 @pytest.mark.parametrize(
     ("greeting", "words"),
     [
-        (MAGIC.replace(b"2", b"9") + bytes(32), "another version"),
+        (MAGIC.replace(b"3", b"9") + bytes(32), "another version"),
         (b"SSH-2.0-OpenSSH_9.7\r\n" + bytes(40), "does not know the job's key"),
         (b"", "closed"),
     ],

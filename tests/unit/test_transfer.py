@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import io
 import itertools
 import os
@@ -39,7 +38,7 @@ from jupyter_jax_trainer.worker.pod import parcel as parcels
 from jupyter_jax_trainer.worker.pod import peer
 from jupyter_jax_trainer.worker.pod.parcel import Parcel, TransferError
 from jupyter_jax_trainer.worker.pod.transfer import Transfer
-from jupyter_jax_trainer.worker.pod.wire import Owner, WireError
+from jupyter_jax_trainer.worker.pod.wire import Owner, WireError, digest_of
 
 KEY = podruns.KEY
 CELL = "print('sum', int(data.sum()))\n"
@@ -106,9 +105,9 @@ def bytes_of(size: int) -> bytes:
     return np.random.default_rng(7).bytes(size)
 
 
-def hash_of(path: Path) -> str:
+def root_of(path: Path) -> str:
     with path.open("rb") as file:
-        return parcels.hash_of(parcels.digests_of(file))
+        return parcels.root_of(parcels.digests_of(file))
 
 
 def send(
@@ -159,7 +158,7 @@ class Swarm:
             relay.transfer = Transfer(KEY.encode(), rank, of_loop, self.parcels[rank])
 
     def parcel(self, rank: int, folder: Path) -> Parcel:
-        return Parcel(hash_of(self.bundle), self.bundle.stat().st_size, folder / f"rank-{rank}")
+        return Parcel(root_of(self.bundle), self.bundle.stat().st_size, folder / f"rank-{rank}")
 
     def waiting(self) -> set[int]:
         return {rank for rank, one in enumerate(self.parcels) if not one.is_whole}
@@ -215,7 +214,7 @@ def test_what_was_hashed_at_submission_is_not_hashed_again_unless_it_is_wrong(sw
     pods, cluster = swarm(2), Loopback()
     pieces.note(pods.bundle)
     if note == "wrong":
-        pods.bundle.with_suffix(".sha256").write_bytes(bytes(3 * 32))
+        pods.bundle.with_suffix(".pieces").write_bytes(bytes(3 * 32))
     pods.send(cluster)
     pods.wait()
     size = pods.bundle.stat().st_size
@@ -342,7 +341,7 @@ def test_a_follower_that_is_killed_while_it_sends_is_followed_by_another(swarm):
     pods.send(cluster)
     pods.wait()
     assert cluster.sent < 0.9 * size
-    assert hash_of(Path(pods.parcels[2].path)) == hash_of(pods.bundle)
+    assert root_of(Path(pods.parcels[2].path)) == root_of(pods.bundle)
 
 
 @pytest.mark.slow
@@ -532,11 +531,11 @@ def test_a_container_that_starts_again_has_the_bundle(pods, tmp_path):
     waits.clear()
     podruns.kill(run)
     (kept,) = (tmp_path / "scratch-0").glob(".jaxtrain-bundle-*")
-    again = Parcel(hash_of(kept), kept.stat().st_size, kept)
+    again = Parcel(root_of(kept), kept.stat().st_size, kept)
     assert again.is_whole
     with kept.open("r+b") as file:
         file.write(b"?")
-    swapped = Parcel(again.sha256, again.size, kept)
+    swapped = Parcel(again.root, again.size, kept)
     assert not swapped.is_whole and swapped.have == 0, "a file that was changed is not used"
 
 
@@ -582,14 +581,14 @@ def test_what_does_not_fit_into_memory_is_refused(tmp_path, monkeypatch, version
 
 @pytest.mark.parametrize("sizes", [[1, 2, 3 << 19], [(1 << 20) - 1], [(1 << 20) + 1], [1 << 20]])
 def test_pieces_of_any_size_make_the_same_whole(tmp_path, sizes):
-    """A whole piece comes with its sha256, that of others is taken when they are together."""
+    """A whole piece comes with its digest, that of others is taken when they are together."""
     whole = random.Random(5).randbytes(3_000_000)
     parcel = Parcel(
-        parcels.hash_of(parcels.digests_of(io.BytesIO(whole))), len(whole), tmp_path / "kept"
+        parcels.root_of(parcels.digests_of(io.BytesIO(whole))), len(whole), tmp_path / "kept"
     )
     for size in itertools.chain(sizes, itertools.repeat(1 << 20)):
         piece = whole[parcel.have : parcel.have + size]
-        parcel.add(piece, hashlib.sha256(piece).digest())
+        parcel.add(piece, digest_of(piece))
         if parcel.is_whole:
             break
     assert (tmp_path / "kept").read_bytes() == whole

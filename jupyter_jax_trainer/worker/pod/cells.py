@@ -235,10 +235,10 @@ class Cells:
             return current
         if current is not None and current.name is not None:
             current.close()
-        sha256, _, size = name.partition(":")
+        root, _, size = name.partition(":")
         scratch = os.environ.get("JAXTRAIN_SCRATCH")
-        place = Path(scratch, f"cell-{os.getpid()}-{sha256[:16]}.pyz") if scratch else None
-        parcel = Parcel(sha256, int(size), place)
+        place = Path(scratch, f"cell-{os.getpid()}-{root[:16]}.pyz") if scratch else None
+        parcel = Parcel(root, int(size), place)
         return Transfer(self._key, self._rank, self._selector, parcel, name)
 
     # -- those who ask -------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -15,9 +14,9 @@ from typing import BinaryIO, Self
 from jupyter_jax_trainer.messages import worker as say
 from jupyter_jax_trainer.worker.durable import write_all
 from jupyter_jax_trainer.worker.exceptions import WorkerError
-from jupyter_jax_trainer.worker.pod.wire import MAX_BODY, Data
+from jupyter_jax_trainer.worker.pod.wire import MAX_BODY, Data, digest_of
 
-# Its hash and size, "5fec…:1048576", and ":packages" where these are all that did not come.
+# Its root and size, "5fec…:1048576", and ":packages" where these are all that did not come.
 AWAITED_VARIABLE = "JAXTRAIN_AWAITED"
 WITHOUT_PACKAGES = ":packages"
 _IN_MEMORY = ("tmpfs", "ramfs")
@@ -42,17 +41,17 @@ class TransferError(WorkerError):
 
 
 def digests_of(file: BinaryIO) -> list[bytes]:
-    """Return the sha256 of each piece of a file."""
+    """Return the digest of each piece of a file."""
     pieces = iter(lambda: file.read(MAX_BODY), b"")
-    return [hashlib.sha256(piece).digest() for piece in pieces]
+    return [digest_of(piece) for piece in pieces]
 
 
-def hash_of(digests: Iterable[bytes]) -> str:
-    """Return the sha256, in hex, of the sha256 of all pieces of a file.
+def root_of(digests: Iterable[bytes]) -> str:
+    """Return the digest, in hex, of the digests of all pieces of a file: it stands for the file.
 
     Each piece comes with its own, which its message needs in any case: nothing is hashed twice.
     """
-    return hashlib.sha256(b"".join(digests)).hexdigest()
+    return digest_of(b"".join(digests)).hex()
 
 
 @dataclass(frozen=True)
@@ -73,12 +72,12 @@ class Source:
 
 
 class Parcel:
-    """A file that comes in order, if possible in whole pieces, each with its sha256.
+    """A file that comes in order, if possible in whole pieces, each with its digest.
 
     Parameters
     ----------
-    sha256, size
-        What it has to be: its `hash_of`, and how many bytes.
+    root, size
+        What it has to be: its `root_of`, and how many bytes.
     place
         The file that it becomes. Without one, memory has to do.
 
@@ -97,8 +96,8 @@ class Parcel:
         There is no room for it.
     """
 
-    def __init__(self, sha256: str, size: int, place: Path | None) -> None:
-        self.sha256 = sha256
+    def __init__(self, root: str, size: int, place: Path | None) -> None:
+        self.root = root
         self.size = size
         self.have = 0
         self.is_whole = False
@@ -140,15 +139,15 @@ class Parcel:
             There is no room for it.
         """
         awaited = environment.get(AWAITED_VARIABLE, "").removesuffix(WITHOUT_PACKAGES)
-        sha256, _, size = awaited.partition(":")
+        root, _, size = awaited.partition(":")
         if not size.isdecimal():
             return None
         job, rank = environment.get("JAXTRAIN_JOB_UID", ""), environment.get("JAX_PROCESS_ID", "")
         place = None if folder is None else folder / f".jaxtrain-bundle-{job}-{rank}"
-        return cls(sha256, int(size), place)
+        return cls(root, int(size), place)
 
     def add(self, data: Data, digest: bytes) -> None:
-        """Add what comes next, with its sha256, and what can be had without the sender after that.
+        """Add what comes next, with its digest, and what can be had without the sender after that.
 
         Raises
         ------
@@ -209,18 +208,18 @@ class Parcel:
             ) from None
 
     def _is_piece(self, at: int, length: int) -> bool:
-        """Return whether this is a whole piece, which comes with its own sha256."""
+        """Return whether this is a whole piece, which comes with its own digest."""
         return at % MAX_BODY == 0 and length == min(MAX_BODY, self.size - at)
 
     def _advance(self, have: int) -> None:
-        """Note how much is here; the sha256 of pieces that came in parts is taken from the file."""
+        """Note how much is here; the digest of pieces that came in parts is taken from the file."""
         self.have = have
         while (at := len(self._digests) * MAX_BODY) < self.size:
             if have < min(at + MAX_BODY, self.size):
                 return
-            self._digests.append(hashlib.sha256(os.pread(self._file, MAX_BODY, at)).digest())
+            self._digests.append(digest_of(os.pread(self._file, MAX_BODY, at)))
         if not self.is_whole:
-            if hash_of(self._digests) != self.sha256:
+            if root_of(self._digests) != self.root:
                 raise TransferError(say.BUNDLE_DAMAGED())
             if self._place is not None:
                 os.replace(self.path, self._place)
@@ -228,7 +227,7 @@ class Parcel:
             self.is_whole = True
 
     def read(self, at: int) -> tuple[Data, bytes]:
-        """Return what is here of a piece, and its sha256; that is empty where it is not known."""
+        """Return what is here of a piece, and its digest; that is empty where it is not known."""
         last, data = self._last  # most others are sent what has just come
         if last != at or at + len(data) != min(at + MAX_BODY - at % MAX_BODY, self.have):
             data = os.pread(self._file, min(MAX_BODY - at % MAX_BODY, self.have - at), at)
@@ -248,7 +247,7 @@ class Parcel:
             return -1
         with open(file, "rb", closefd=False) as opened:
             self._digests = digests_of(opened)
-        if hash_of(self._digests) != self.sha256:
+        if root_of(self._digests) != self.root:
             self._digests = []
             os.close(file)
             return -1

@@ -114,10 +114,10 @@ class Parent:
         with contextlib.suppress(KeyError):  # it was closed at the other end
             self._selector.modify(connection, events, self._serve)
 
-    def _find(self, sha256: str) -> str | None:
+    def _find(self, root: str) -> str | None:
         """Return where the bundle is that came last, if it is this one."""
         transfer = self._relay.transfer
-        return None if transfer is None else transfer.path_of(sha256)
+        return None if transfer is None else transfer.path_of(root)
 
     def start(self) -> socket.socket:
         """Start the rank; return in it alone, with its connection to this process."""

@@ -136,10 +136,10 @@ class Transfer:
                 child.peer.close()
         self._parcel.close()
 
-    def path_of(self, sha256: str) -> str | None:
+    def path_of(self, root: str) -> str | None:
         """Return where the bundle is, if it is this one and all of it is here."""
         parcel = self._parcel
-        return parcel.path if parcel.is_whole and parcel.sha256 == sha256 else None
+        return parcel.path if parcel.is_whole and parcel.root == root else None
 
     def check(self) -> None:
         """Look whether there is still hope.

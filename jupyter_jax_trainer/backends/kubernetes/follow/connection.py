@@ -46,7 +46,7 @@ class Connection:
         Parameters
         ----------
         digest
-            The sha256 of the body, where it is known.
+            The digest of the body, where it is known.
 
         Raises
         ------

@@ -90,8 +90,8 @@ class Tell:
 
     def _send(self, bundle: Path, line: Line, target: Target) -> str:
         """Send a bundle to all pods; return its hash."""
-        sha256 = pieces.note(bundle)
-        name = f"{sha256}:{bundle.stat().st_size}"
+        root = pieces.note(bundle)
+        name = f"{root}:{bundle.stat().st_size}"
         sending = Sending(
             line.client, line.owner, bundle, lambda: None, self._go_on, lambda _: None, name
         )
@@ -103,7 +103,7 @@ class Tell:
             raise OSError(say.POD_CUT_OFF()) from None
         if lost:  # it could not tell them of the cell either
             raise Unready([*lost])
-        return sha256
+        return root
 
 
 @dataclass

@@ -214,7 +214,7 @@ class Sending(threading.Thread):
         return progress.lost - progress.done
 
     def _digest(self, at: int, piece: bytes, total: int) -> bytes:
-        """Return the sha256 of a whole piece, where it was noted."""
+        """Return the digest of a whole piece, where it was noted."""
         is_whole = at % MAX_BODY == 0 and len(piece) == min(MAX_BODY, total - at)
         known = self._digests[at // MAX_BODY :][:1] if is_whole else []
         return known[0] if known else b""
