@@ -9,6 +9,7 @@ from jupyter_jax_trainer.commands.helptext import command_help, help_text
 from jupyter_jax_trainer.commands.table import COMMANDS
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.messages import commands as say
+from jupyter_jax_trainer.messages import options
 from jupyter_jax_trainer.options import checks
 from jupyter_jax_trainer.options.table import HelpRequested, read_words
 
@@ -39,6 +40,10 @@ def run_command(words: Sequence[str], context: Context) -> None:
     except HelpRequested:
         context.print(command_help(command))
         return
+    except UsageError as error:
+        if command.takes == "file" and error.id == options.UNKNOWN.id:
+            error.hint = f"{error.hint} {say.OPTIONS_OF_SCRIPT()}"
+        raise
     least, most = command.words
     if len(names) < least:
         raise UsageError(say.TOO_FEW_WORDS(command=name, usage=command.usage))

@@ -329,7 +329,7 @@ class Recorder:
             host = self.state["ranks"][rank]["host"]
             for found in self._watch.take(rank, host, line):
                 self._used_at = -math.inf
-                self.event("memory", tight_text(found), rank)
+                self.event("memory", tight_text(found))  # which names the rank
         if lines:
             with contextlib.suppress(OSError):  # no job fails for want of room for samples
                 self._resources.write(lines)

@@ -43,7 +43,7 @@ NAME_OF_JOB = Message(
 JOB_HAS_NO_YAML = Message("Job {job} is not a cluster object and has no YAML.")
 SILENT = Message(
     "no report, output or change of line for {time}: {where}",
-    "A job that does nothing else by design needs nothing. --hang-timeout ends one that is stuck.",
+    "If the job is meant to be quiet, ignore this. --hang-timeout ends jobs that are stuck.",
 )
 NO_ANSWER = Message("no answer from {ranks}")
 HUNG = Message(

@@ -8,7 +8,10 @@ OPTION_FIRST = Message(
     "Expected a command, but got the option {option}.",
     "Put the options of a job on the first line of its cell: %%jaxtrain {words}",
 )
-UNKNOWN_COMMAND = Message("Unknown command {name}.")
+UNKNOWN_COMMAND = Message("Unknown command {name}.", "`%jaxtrain help` lists the commands.")
+OPTIONS_OF_SCRIPT = Message(
+    "Options of the script itself follow a `--`: `jaxtrain run train.py -- --lr 0.1`."
+)
 TOO_FEW_WORDS = Message("`{command}` needs more arguments.", "Usage: jaxtrain {usage}")
 TOO_MANY_WORDS = Message(
     "`{command}` got an unexpected argument: {word}.", "Usage: jaxtrain {usage}"

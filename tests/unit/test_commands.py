@@ -585,6 +585,10 @@ def test_an_unknown_command_or_option_names_the_nearest_one():
         run("job")
     assert caught.value.id == "commands.unknown-command"
     assert caught.value.hint == say_of_options.DID_YOU_MEAN(name="jobs")
+    with pytest.raises(UsageError, match="`%jaxtrain help` lists the commands"):
+        run("lst")
+    with pytest.raises(UsageError, match="follow a `--`"):
+        run("run train.py --lr 0.1")
     with pytest.raises(UsageError) as caught:
         run("logs --rnk 0")
     assert caught.value.message == say_of_options.UNKNOWN(option="--rnk")

@@ -87,7 +87,7 @@ def test_ranks_that_share_a_machine_say_what_is_used_by_all(record):
 def test_it_warns_before_memory_runs_out_and_only_where_it_grows(record):
     record.resources(3, [sample(at, 13 + at / 40) for at in range(70)])
     (said,) = events(record, "memory")
-    assert said == (3, "rank 3 uses 90 % of its 16 GiB and grows")
+    assert said == (None, "rank 3 uses 90 % of its 16 GiB and grows")
     assert "rank 3 uses 92 % of its 16 GiB and grows" in remarks(record.state)
     record.resources(2, [sample(at, 15) for at in range(0, 200, 2)])  # full, as it is to be
     assert len(events(record, "memory")) == 1
@@ -99,7 +99,7 @@ def test_it_warns_before_memory_runs_out_and_only_where_it_grows(record):
 
 def test_it_warns_early_of_memory_that_fills_up_fast(record):
     record.resources(0, [sample(at, 3 * at) for at in range(5)])
-    assert events(record, "memory") == [(0, "rank 0 uses 75 % of its 16 GiB and grows")]
+    assert events(record, "memory") == [(None, "rank 0 uses 75 % of its 16 GiB and grows")]
 
 
 def test_it_warns_once_of_a_machine_and_of_each_device(record):
