@@ -19,6 +19,7 @@ from jupyter_jax_trainer.options.table import (
     OPTIONS,
     Given,
     HelpRequested,
+    Kind,
     Option,
     Value,
     read_words,
@@ -196,7 +197,7 @@ class JobSpec:
 
 
 _DEFAULT = JobSpec()
-TIMES = ("timeout", "hang_timeout", "idle")  # fields with seconds
+TIMES = tuple(option.field for option in OPTIONS if option.input is Kind.DURATION)  # seconds
 
 
 def parse_cell_line(line: str, defaults: JobSpec | Mapping[str, Value] | None = None) -> JobSpec:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from jupyter_jax_trainer.backends.kubernetes.submit import podsecurity
+from jupyter_jax_trainer.backends.kubernetes.submit import devices, podsecurity
 
 if TYPE_CHECKING:
     from jupyter_jax_trainer.jobdir.job import Job
@@ -16,7 +16,6 @@ _MOST = 900_000  # bytes that fit into a ConfigMap as base64
 _LONGEST = 50  # characters of a job's name, to which a word and the number of a pod are added
 _PORT = 29500
 _IMAGE = "IMAGE-WITH-PYTHON-AND-JAX"
-_DEVICES = {"gpu": "nvidia.com/gpu", "tpu": "google.com/tpu"}
 _CONFIG = """\
 apiVersion: v1
 kind: ConfigMap
@@ -107,7 +106,7 @@ def write(
         for key in needed
     ]
     limits, requests = {}, {}
-    if (device := _DEVICES.get(plan["device"])) is not None:
+    if (device := devices.RESOURCES.get(plan["device"])) is not None:
         limits[device] = str(plan["devices_per_node"])
     if spec.memory:
         limits["memory"] = requests["memory"] = spec.memory
