@@ -25,7 +25,7 @@ NOTHING_SAVED = Message(
     "No variables of session {session} were saved here.", "`%jaxtrain save {session}` saves them."
 )
 SAVED_BY_OTHERS = Message(
-    "What was saved is of a session with {nodes} ranks, and this one has {now}.",
+    "The save is from a session with {nodes} ranks, and this one has {now}.",
     "Start the session with -n {nodes}.",
 )
 NOTHING_RUNS = Message("No cell runs in session {session}.")

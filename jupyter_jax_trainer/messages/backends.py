@@ -32,12 +32,12 @@ NOT_WITH_SESSION = Message(
 )
 TO_SESSION = Message("goes to its session")
 SESSION_HAS_OPTIONS = Message(
-    "Session {session} runs already with other values of {options}.",
-    "Leave them out, or end it with `%jaxtrain cancel {session}`; the next cell then starts it "
-    "anew.",
+    "Session {session} is already running with other values of {options}.",
+    "Leave them out, or end it with `%jaxtrain cancel {session}`; the next cell then starts a "
+    "new one.",
 )
 NAME_OF_JOB = Message(
-    "The name {session} belongs to a job that runs, which is no session.",
+    "The name {session} belongs to a running job that is not a session.",
     "Choose another name for --session.",
 )
 JOB_HAS_NO_YAML = Message("Job {job} is not a cluster object and has no YAML.")

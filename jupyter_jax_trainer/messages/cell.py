@@ -23,7 +23,7 @@ LINE_MAGIC = Message(
     "In a job, only !commands, {known} work.",
 )
 ASKS_USER = Message(
-    "Line {line} of the cell calls {name}(), but the ranks of a session have nobody to ask.",
+    "Line {line} of the cell calls {name}(), but a session's ranks can't ask for input.",
     "Put %%here above a cell that asks; the answer is sent with the next cell that reads it.",
 )
 USES_WIDGETS = Message(
@@ -72,8 +72,8 @@ FILES_LEFT_OUT = Message(
 )
 NO_FILES = Message("--files {pattern}: {folder} has no such file.")
 FILES_IGNORED = Message(
-    "--files {pattern}: what is there in {folder} is ignored by .gitignore, .jaxtrainignore or its "
-    "name: {files}.",
+    "--files {pattern}: all matches in {folder} are ignored by .gitignore, .jaxtrainignore or "
+    "their names: {files}.",
     "Name a file in full to send it all the same, or re-include it in .jaxtrainignore.",
 )
 _NOT_SECRET = (
@@ -81,8 +81,8 @@ _NOT_SECRET = (
     "with --env-from-secret."
 )
 FILES_ALL_STAY = Message(
-    "--files {pattern}: not sent are files that look like secrets or can't be read, links out of "
-    "the folder, and links to folders: {files}.",
+    "--files {pattern}: files that look like secrets or can't be read, links out of the folder, "
+    "and links to folders are not sent: {files}.",
     _NOT_SECRET,
 )
 FILES_STAY = Message(
@@ -119,8 +119,8 @@ ASSIGNED_AGAIN = Message("assigned again")
 USES_CHANGED = Message("what it uses has changed")
 SENT_AGAIN = Label("{type} ({why})")
 COMPARING_TOOK = Message(
-    "It took {time} to see whether {names} changed since the last cell. Arrays of jax need no such "
-    "look, and variables that session cells assign stay there."
+    "It took {time} to check whether {names} changed since the last cell. JAX arrays need no such "
+    "check, and variables that session cells assign stay there."
 )
 DELETED_IN_SESSION = Message(
     "The session has lost the values of {name}: a cell donated its buffers to a call, or the call "
@@ -137,7 +137,7 @@ ON_SOME_RANKS = Message(
 )
 LOST_IN_SESSION = Message(
     "Line {line} of the cell reads {name!r}, which was lost when the ranks of the session were "
-    "started anew.\n    {source}",
+    "restarted.\n    {source}",
     "Run the cells that make it again.",
 )
 

@@ -15,7 +15,7 @@ SILENT = Message(
 IN_CALL = Message("{line} in {call}")
 NO_ANSWER = Message("no answer")
 ON_CLUSTERS = Message(
-    "A rank that can't be asked reports where it is after it has stood still for {seconds:g} s."
+    "A rank that can't be asked reports where it is after {seconds:g} s at the same line."
 )
 NO_RANKS_YET = Message("Job {job} has no ranks yet: it is {state}.")
 ONE_OWNER = Message("Jobs of the backend {backend} have one job store: {job} can't be taken over.")
@@ -28,8 +28,8 @@ NO_CHANNEL = Message("Ranks of the backend {backend} can't be asked where they a
 
 NO_PROFILE = Message("No profile of {job}: {reason}.")
 OLD_WRITER = Message("the process that runs it is of an older version")
-TOO_MANY_PROFILES = Message("it has as many as are kept")
-NOT_RUNNING = Message("its ranks don't run yet, or no more")
+TOO_MANY_PROFILES = Message("it already has the maximum number")
+NOT_RUNNING = Message("its ranks are not running")
 NO_CELL_RUNS = Message("no cell runs in the session")
 CANNOT_PROFILE = Message("Jobs of the backend {backend} can't be profiled while they run.")
 ONLY_WHERE = Message("the process that runs the job can only say where its ranks are")
@@ -50,9 +50,7 @@ ASKED_ELSEWHERE = Message(
 TOOK_OVER = Message("this job store has taken over the channel of the job")
 NOT_TAKEN = Message("other job stores keep taking over")
 NO_RIGHT = Message("no permission to {right}; `jaxtrain doctor` says where to get it")
-NO_FORWARD = Message(
-    "no port-forward gets through: {error}; `jaxtrain doctor` checks the way there"
-)
+NO_FORWARD = Message("port-forwarding fails: {error}; `jaxtrain doctor` checks the connection")
 FAILED = Message("the channel failed: {error}")
 NO_WAY_THERE = Message(
     "rank 0 can't reach their pods on port {port}; `jaxtrain doctor` checks the NetworkPolicies"
@@ -63,10 +61,10 @@ NOT_SAID = Message("its first pod has not said where its channel is; it may be o
 NO_FOLLOWER = Message("the process that follows the job does not answer")
 
 ALL_RANKS = Message("the ranks")
-UNASKED = Message("Can't ask {ranks}: {reason}. Shown is what they last reported.")
+UNASKED = Message("Can't ask {ranks}: {reason}. This is what they last reported.")
 NO_CHANNEL_TO = Message(
-    "No channel to {ranks}: {reason}. Without it there are no profiles, and ranks say where they "
-    "are only once they stand still."
+    "No channel to {ranks}: {reason}. Without it, there are no profiles, and ranks report where "
+    "they are only when stuck."
 )
 NOT_REACHED = Message("no connection to {ranks}; `jaxtrain doctor` checks the NetworkPolicies")
 BUSY = Message("its ranks are being asked something else")

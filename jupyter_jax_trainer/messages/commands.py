@@ -51,7 +51,7 @@ INSTALLS_HERE = Message(
 )
 CHANGES_KERNEL = Message("`{line}` changes this kernel; session {session} does not change.")
 DIFFERS = Message("differs on {ranks}")
-SESSION_RESTARTS = Message("The ranks of session {session} are being started anew.")
+SESSION_RESTARTS = Message("The ranks of session {session} are being restarted.")
 SESSION_INTERRUPTED = Message("The cell that ran in session {session} was stopped.")
 IDLE_OF = Message("{spent}, ends in {left}")
 SAVED = Message("Saved {names} ({size}).")

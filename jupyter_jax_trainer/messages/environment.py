@@ -17,7 +17,7 @@ NOT_IN_INDEX = Message(
     "without them (--no-packages).",
 )
 WRONG_WHEEL = Message("the wheel {file} does not run in the pods")
-NO_WHEEL = Message("pip got none of {package}")
+NO_WHEEL = Message("pip got no wheel for {package}")
 FROM_INDEX = Message(
     "Fetched from this machine's package index, because the installed files can't be sent: "
     "{packages}."
@@ -25,7 +25,7 @@ FROM_INDEX = Message(
 NO_RECORD = Message("has no list of its files (RECORD)")
 UNREADABLE_FILE = Message("can't be read ({file}: {error})")
 COMPILED_BY_CONDA = Message("is compiled by conda, for this environment alone")
-COMPILED_FOR_UNKNOWN = Message("is compiled, and does not say for what")
+COMPILED_FOR_UNKNOWN = Message("is compiled for an unknown platform")
 COMPILED_FOR_OTHERS = Message(
     "is compiled for {tags}, and the pods have Python {python} on {machine}"
 )
@@ -49,7 +49,7 @@ BREAKS = Message(
 NOT_SENT = Message(
     "{package}, which the job may import, is not in the image and is not sent: {problem}."
 )
-NOT_OFFERED = Message("Not sent, so that the image has to have them: {problems}.")
+NOT_OFFERED = Message("Not sent, so the image must have them: {problems}.")
 EXCEEDS = Message(
     "takes {size}, and of an unknown image only {most} in all are sent without --allow-large"
 )

@@ -120,7 +120,7 @@ PACKAGES_AT_FIRST = Message(
     "What a cell imports is sent if it is installed in the notebook. Else end the session with "
     "`%jaxtrain cancel {session}`, and name the package with --package on its first cell."
 )
-PODS_LEAVE = Message("its pods were ended, and others may come in their place")
+PODS_LEAVE = Message("its pods were stopped, and others may replace them")
 STARTED_BY_NODE = Message("was started again by its node")
 NO_ROOM_FOR_CELL = Message("a pod has no room for the cell")
 

@@ -241,29 +241,29 @@ LOCKS_ARE_NO_DIRECTORY = Message("The path of job locks, {path}, is not a direct
 LOCKS_BELONG_TO = Message("The directory of job locks, {path}, belongs to {owner}.", _LOCKS)
 LOCKS_WRITABLE = Message("Others can write to the directory of job locks, {path}.", _LOCKS)
 
-_SETTINGS = "The documentation shows its form: Settings, On the end of a job."
+_SETTINGS = "Its format is in the documentation: Settings, On the end of a job."
 SETTINGS_WRITABLE = Message(
     "Others can write to {path}, which names a command.", "Close it: `chmod go-w {path}`."
 )
 SETTINGS_UNREADABLE = Message("{path} can't be read: {error}.")
-SETTINGS_NO_TOML = Message("{path} is no TOML in UTF-8.", _SETTINGS)
+SETTINGS_NO_TOML = Message("{path} is not valid TOML in UTF-8.", _SETTINGS)
 ON_END_UNKNOWN = Message("The table on_end of {path} takes {keys}, and nothing else.", _SETTINGS)
 ON_END_NEITHER = Message("The table on_end of {path} needs one of command and url.", _SETTINGS)
 ON_END_WRONG = Message("The value of {key} in the table on_end of {path} is invalid.", _SETTINGS)
 ON_END_TEXT = Label("Job {job} {state} after {time}")
-ON_END_COMMAND = Message("the command of on_end ran for {took}")
-ON_END_URL = Message("the webhook of on_end took the end of the job in {took}")
-ON_END_FAILED = Message("on_end was not told of the end of the job: {error}")
+ON_END_COMMAND = Message("the on_end command ran for {took}")
+ON_END_URL = Message("the on_end webhook accepted the notification in {took}")
+ON_END_FAILED = Message("the on_end notification failed: {error}")
 ON_END_EXIT = Message("the command ended with exit code {code}; its output is in {output}")
 ON_END_ANSWER = Message("the webhook answered with status {status}")
 ON_END_NO_CONNECTION = Message("no connection to the webhook: {error}")
 ON_END_LATE = Message("stopped after {limit} ({variable})")
 ON_END_CUT_OFF = Message(
-    "on_end was being told of the end of the job when its process was killed; it is not told again"
+    "the on_end notification was cut off when its process was killed; it is not sent again"
 )
 ENDED_BEFORE_PROFILE = Message("the rank ended before its profile was taken")
 PROFILE_TAKEN = Message("profile {name}: {size} from {ranks}")
-PROFILE_OF_NONE = Message("profile {name}: no rank has given one")
+PROFILE_OF_NONE = Message("profile {name}: no rank delivered one")
 PROFILE_LACKS = Message("{ranks}: {problem}")
 PROFILE_LEFT_OUT = Message("too large for JAXTRAIN_PROFILE_BYTES: {files} of {ranks}")
 

@@ -35,7 +35,7 @@ NOT_EXPORTED = Message(
     "The trace of rank {rank} can't be converted for Perfetto: {why}",
     "XProf and TensorBoard open the trace itself: {path}",
 )
-NOT_FINISHED = Message("Profile {name} of {job} is not finished: ranks are still waited for.")
+NOT_FINISHED = Message("Profile {name} of {job} is not finished: it is still waiting for ranks.")
 NO_TRACES = Message("No rank of {job} has a trace in profile {name}.")
 
 NO_XPROF = Message(
@@ -46,7 +46,7 @@ XPROF_NOT_STARTED = Message("XProf did not start: {why}")
 NOT_READY = Message("not ready within {seconds:g} s; {variable} sets the limit")
 ENDED_SILENTLY = Message("it ended with code {code}")
 XPROF_GONE = Message(
-    "XProf has ended here: it was not used for long. Open it again from the page of the job."
+    "XProf has stopped here because it was idle. Open it again from the job's page."
 )
 
 identify(globals())

@@ -8,7 +8,7 @@ SESSION_ENDED = Message(
     "Session {session} has ended: {reason}.",
     "Run the cell again: it starts a new session of that name.",
 )
-SESSION_REFUSED = Message("Session {session} does not take this: {reason}.")
+SESSION_REFUSED = Message("Session {session} refused this: {reason}.")
 SESSION_ENDS = Message("it is about to end")
 SESSION_IS_OVER = Message("session {session} has ended")
 PODS_OF_SESSION = Message(
@@ -16,12 +16,12 @@ PODS_OF_SESSION = Message(
 )
 IS_SUSPENDED = Message("it is suspended; `%jaxtrain resume {session}` starts its ranks again")
 RESUME = Message(
-    "`%jaxtrain resume {session}` starts its ranks again, with what was saved before, if anything "
-    "was; then the cell runs.",
+    "`%jaxtrain resume {session}` starts its ranks again, with any saved variables; then the cell "
+    "runs.",
 )
-NO_CELL = Message("this is no cell of it")
-RANKS_START = Message("its ranks are about to start")
-RANKS_STARTING = Message("its ranks start")
+NO_CELL = Message("this is not one of its cells")
+RANKS_START = Message("its ranks are not ready yet")
+RANKS_STARTING = Message("its ranks are starting")
 IDLE = Message("idle for {time}")
 ENDS_SOON = Message(
     "idle: the session ends in {time}", "A cell, or `%jaxtrain prolong {session}`, keeps it."
@@ -34,19 +34,19 @@ OF_ANOTHER = Message("{cell} from {place}")
 WAITS_FOR_SESSION = Message("waiting for session {session}: {why}")
 CELL_TAKEN_BACK = Message("not run, because {cell} before it was taken back")
 CELL_BEFORE_FAILED = Message("not run, because {cell} before it did not succeed")
-RANKS_RESTARTED = Message("not run, because the ranks of session {session} were started anew")
+RANKS_RESTARTED = Message("not run, because the ranks of session {session} were restarted")
 RANKS_LEFT = Message("not run, because session {session} lost its ranks: {why}")
 RESTART_ASKED = Message("a restart was asked for")
-RESTARTED = Message("ranks started anew: {reason}")
+RESTARTED = Message("ranks restarted: {reason}")
 OUT_OF_STEP = Message(
     "the ranks were out of step after the cell: something that it started runs on some of them only"
 )
 WAITS_IN_VAIN = Message(
-    "no progress: {where}; if that lasts {time}, all ranks are started anew, "
+    "no progress: {where}; if this lasts {time}, all ranks are restarted, "
     "without the session's variables"
 )
 WAITED_IN_VAIN = Message("no progress for {time}: {where}")
-LOST = Message("The ranks of the session were started anew, without its variables: {names}.")
+LOST = Message("The ranks of the session were restarted, without its variables: {names}.")
 NO_LONGER_SHARED = Message(
     "Sent again, and no longer shared with {others} of the session: {names}."
 )
@@ -59,8 +59,8 @@ READ_DONATED = Message(
     "call, or the call that computes them failed. Assign {names} again."
 )
 SAVED_BEFORE_END = Message("saved before its pods end: {names}")
-BEGINS_AS_SAVED = Message("The session goes on with {names} as saved at {time}.")
-DID_NOT_COME_BACK = Message("Lost are {names}.")
+BEGINS_AS_SAVED = Message("The session continues with {names} as saved at {time}.")
+DID_NOT_COME_BACK = Message("Lost: {names}.")
 LAST_SAVE = Message("`%jaxtrain restore {session}` brings back {names} as saved at {time}.")
 COMES_BACK = Message(
     "With checkpoint_dir() on a volume, the next ranks begin with {names} as saved at {time}."
@@ -71,10 +71,10 @@ LAST_SAVE_OF_ENDED = Message(
     "name brings back {names} as saved at {time}."
 )
 CANCELLED_WITH_RANKS = Message(
-    "cancelled by the user; the ranks did not stop alike and were started anew"
+    "cancelled by the user; the ranks did not stop in sync and were restarted"
 )
 CANCELLED_AND_LOST = Message(
-    "cancelled by the user; the ranks did not stop alike and were started anew, without {names}"
+    "cancelled by the user; the ranks did not stop in sync and were restarted, without {names}"
 )
 
 identify(globals())

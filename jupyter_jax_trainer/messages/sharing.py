@@ -9,7 +9,7 @@ EXPORTED = Message("Wrote {path}; its README.md says how to run the job.")
 CANNOT_WRITE = Message("{path} can't be written: {error}.")
 NOT_EMPTY = Message("{path} exists and is not empty.", "Name a new folder.")
 NO_BUNDLE = Message(
-    "What was sent to job {job!r} is not here, so that it can't be run again from here.",
+    "What was sent to job {job!r} is not on this machine, so it can't be rerun from here.",
     "Export it on the machine that submitted it.",
 )
 IS_SESSION = Message(

@@ -137,7 +137,7 @@ MAKE_QUEUE = Message("It has no queues; the platform engineer can create a Local
 NO_PRIORITY = Message("This cluster has no WorkloadPriorityClass {priority} (--priority).")
 OMIT_PRIORITY = Message("It has none; omit --priority.")
 KUEUE = Label("Kueue {version}")
-UNKNOWN_KUEUE = Label("Kueue (version unknown, taken for 0.16)")
+UNKNOWN_KUEUE = Label("Kueue (version unknown, assumed 0.16)")
 OPTIONS_NOT_IN_QUEUE = Message(
     "{options} can't be used with --queue: {kueue} drops the TrainJob's runtimePatches.",
     "Use a --runtime that includes these settings. Kueue 0.17 and newer keeps runtimePatches.",
@@ -217,12 +217,12 @@ NO_PIP = Message(
 )
 DEPENDENCIES_NOT_BUNDLED = Message("The dependencies of {packages} are not bundled: {problem}.")
 OFFERED = Message(
-    "Nothing is known of the packages in image {image}: {packages} ({size} in all) go along in "
-    "case it lacks them."
+    "The packages in image {image} are unknown: {packages} ({size} in all) are sent in case it "
+    "lacks them."
 )
 OFFERED_TO_TAG = Message(
-    "{packages} ({size} in all) go along in case image {image} lacks them. Name it by its digest, "
-    "and only what it lacks is sent: --image {digest}."
+    "{packages} ({size} in all) are sent in case image {image} lacks them. To send only what it "
+    "lacks, name it by its digest: --image {digest}."
 )
 PIP_IN_PODS = Message(
     "The pods install {packages} with pip and need access to an index: the wheels can't be "
@@ -235,8 +235,8 @@ MODULE_FILE = Message("module file")
 MORE_FILES = Message("and {count:,} more files")
 WOULD_UPLOAD = Message("The bundle itself would be copied to {target}")
 WOULD_SEND_LATER = Message(
-    "The pods would get {size} from this machine while they start; applied with kubectl, they wait "
-    "in vain."
+    "The pods would get {size} from this machine while they start; with kubectl apply, "
+    "they never get it."
 )
 WOULD_OMIT = Message(
     "Packages ({size}) would not be sent: an earlier job has left them on the volume of the pods."

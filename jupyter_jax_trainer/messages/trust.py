@@ -13,12 +13,12 @@ MADE_BY_CLAIMED = Message(
 WITHHELD = Message("withheld: {kinds}")
 RESULTS_WITHHELD = Message(
     "The results of job {job} are withheld. It was not submitted from this job store. Loading them "
-    "may run code of whoever made them."
+    "may run their author's code."
 )
 RESULTS_WITHHELD_CLAIMED = Message(
     "The results of job {job} are withheld. It was not submitted from this job store. It claims to "
-    "be made by {maker}; the cluster keeps no proof of that. Loading them may run code of whoever "
-    "made them."
+    "be made by {maker}; the cluster keeps no proof of that. Loading them may run their author's "
+    "code."
 )
 SESSION_WITHHELD = Message(
     "Session {session} was not started from this job store. Its ranks would get this notebook's "

@@ -158,7 +158,7 @@ POD_CANNOT_WRITE = Message("The job's data ({size}) can't be written in the pod:
 BUNDLE_DAMAGED = Message("The bundle that arrived is not the one that was sent.")
 PACKAGE_CHANGED = Message(
     "{path} on the shared volume is not the package that was kept there: its sha256 differs.",
-    "Start the job again: it is sent anew. The changed file is now named {aside} (if not, delete "
+    "Start the job again to resend it. The changed file is now named {aside} (if not, delete "
     "it). Find out who can write to this volume.",
 )
 NOT_FINITE = Message(
@@ -197,7 +197,7 @@ RESERVED_NAME = Message(
 )
 ARRAY = Message("an array of shape {shape}")
 RANKS_HOLD_DIFFERENT = Message(
-    "The ranks hold different arrays together, so that they can't be saved.",
+    "The ranks hold different sharded arrays, so these can't be saved.",
     "Assign variables that are spread over ranks on all of them.",
 )
 OTHERS_GO_ON = Message("Other ranks have taken the place of these, and go on with what was saved.")

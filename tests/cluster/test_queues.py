@@ -358,7 +358,7 @@ def test_a_preempted_session_saves_and_goes_on_with_that(queued, place, namespac
     assert len(made) == 1 and re.fullmatch(r"3 [1-9]\d* False", made.pop())
     told = " ".join(event["message"] for event in api.job("lab").events())
     assert "saved before its pods end: step and w" in told
-    assert "goes on with step and w as saved at" in told and "Lost are text." in told
+    assert "continues with step and w as saved at" in told and "Lost: text." in told
     api.job("lab").cancel()
 
 

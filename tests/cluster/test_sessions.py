@@ -529,7 +529,7 @@ class Interrupted:
             book.cell("print(name)", line=line)
         assert refused.value.id == "cell.lost-in-session"
         told = " ".join(event["message"] for event in self.session.events())
-        assert f"goes on with w as saved at {self._clock}. Lost are name." in told
+        assert f"continues with w as saved at {self._clock}. Lost: name." in told
         for rank in (0, 1):
             assert text(self.job, rank).count("waits") == 1  # it did not run again
         self.session.cancel()

@@ -108,7 +108,7 @@ def test_ranks_that_come_in_the_place_of_others_have_what_those_saved_and_it_is_
     known = session.known(directory)
     assert (known["lost"], known["restored"], [*known["variables"]]) == (["text"], SAVED, ["w"])
     told = directory.events.read_text()
-    assert "saved before its pods end: w" in told and "Lost are text." in told
+    assert "saved before its pods end: w" in told and "Lost: text." in told
     cells.lose()  # ranks started anew in the same pods have nothing
     assert session.known(directory)["restored"] is None
 
