@@ -441,7 +441,7 @@ def _start_session(
     """Start the session of a first cell, or return the one that somebody started meanwhile.
 
     Files and offered packages go with the session that is started, and no more with the cell: its
-    pods have them when the cell comes, and when their ranks are started anew.
+    pods have them when the cell comes, and when their ranks are restarted.
     """
     from jupyter_jax_trainer.capture import Capture
     from jupyter_jax_trainer.capture.files import Files

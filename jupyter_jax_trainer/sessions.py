@@ -245,7 +245,7 @@ class Session:
         return api.submit(spec, submission, plan, capture)
 
     def interrupt(self) -> None:
-        """Stop the cell that runs; if its ranks don't stop alike, they are started anew.
+        """Stop the cell that runs; if its ranks don't stop alike, they are restarted.
 
         So are they at once if the cell has been told to stop before, and still runs.
 
@@ -264,7 +264,7 @@ class Session:
             Job(directory).cancel()
 
     def restart(self) -> None:
-        """Start all ranks anew, without their variables; a cell that runs fails.
+        """Restart all ranks, without their variables; a cell that runs fails.
 
         Raises
         ------

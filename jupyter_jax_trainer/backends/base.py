@@ -525,7 +525,7 @@ class Backend(ABC):
         raise UsageError(say.NO_SESSIONS(backend=self.name))
 
     def restart_session(self, session: JobDir) -> None:
-        """Start the ranks of a session anew.
+        """Restart the ranks of a session.
 
         Raises
         ------

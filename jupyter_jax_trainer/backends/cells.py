@@ -191,7 +191,7 @@ def hand_over(
 
 
 def restart(session: JobDir) -> None:
-    """Have the writer of a session start its ranks anew.
+    """Have the writer of a session restart its ranks.
 
     Raises
     ------

@@ -1,7 +1,7 @@
 """Has the ranks of a session run one cell after another, wherever they are.
 
 All ranks run the same cells in the same order. A cell ends when all of them have ended it alike,
-and have met after it; where they part ways they are started anew.
+and have met after it; where they part ways they are restarted.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Ranks(Protocol):
         """Return where each rank is, by what it has answered; None while they are being asked."""
 
     def stop(self) -> None:
-        """Stop all ranks, so that they are started anew: `lose` is called, and then `restarted`."""
+        """Stop all ranks, so that they are restarted: `lose` is called, and then `restarted`."""
 
     def rest(self) -> None:
         """Begin to be idle."""
@@ -115,7 +115,7 @@ class Sequencer:
     ready
         All ranks wait for a cell, or run one.
     stopping
-        They are being started anew.
+        They are being restarted.
     cell
         The cell that runs.
     """
@@ -134,7 +134,7 @@ class Sequencer:
         self._idle = IdleClock(self._known["idle"], manifest["plan"].get("idle_most"))
         self._holdings = Holdings(self._nodes)
         self._stepped = time.monotonic()
-        self._parted: Failure | None = None  # why the ranks are started anew
+        self._parted: Failure | None = None  # why the ranks are restarted
         self._others: set[int] = set()  # cells that another store has had run
 
     # -- what others ask ---------------------------------------------------------------------
@@ -166,7 +166,7 @@ class Sequencer:
         return None
 
     def restart(self) -> str | None:
-        """Start the ranks anew; give why not, if that is refused."""
+        """Restart the ranks; give why not, if that is refused."""
         if not self.ready:
             return self._suspended or say.RANKS_START()
         self.part(Failure(kind="cancelled", message=say.RESTART_ASKED()))
@@ -323,7 +323,7 @@ class Sequencer:
             cell.record.change(State.RUNNING)
 
     def _look_for_stall(self, cell: Cell, places: Sequence[Place]) -> Text | None:
-        """Have the ranks started anew when some wait in vain for others that have ended the cell.
+        """Have the ranks restarted when some wait in vain for others that have ended the cell.
 
         A rank that does something of its own, such as writing a file, has all the time it wants.
         Before that is done, what is to be said of it is returned.
@@ -340,7 +340,7 @@ class Sequencer:
         return message
 
     def _look_for_silence(self, cell: Cell, places: Sequence[Place], why: Text | None) -> None:
-        """Say where the ranks are when nothing was heard of them for long, or start them anew.
+        """Say where the ranks are when nothing was heard of them for long, or restart them.
 
         Parameters
         ----------
@@ -593,7 +593,7 @@ class Sequencer:
     # -- ranks that part ways ----------------------------------------------------------------
 
     def part(self, why: Failure | None) -> None:
-        """Have the ranks started anew: they are out of step, or were asked to."""
+        """Have the ranks restarted: they are out of step, or were asked to."""
         if not (self.stopping or self._ranks.ends):
             self._parted = why
             self._ranks.stop()
@@ -685,7 +685,7 @@ class Sequencer:
         return sorted(name for name, one in self._known["variables"].items() if _is_data(one))
 
     def _why_lost(self, ends: Sequence[RankEnd]) -> Failure:
-        """Return why the ranks have to be started anew: what a rank did, or that none did."""
+        """Return why the ranks have to be restarted: what a rank did, or that none did."""
         ended = {} if self.cell is None else self.cell.ends
         by_itself = [end for end in ends if not end.stopped]
         told = [end if not end.stopped else ended.get(end.rank, end) for end in ends]
@@ -806,7 +806,7 @@ class Sequencer:
 
     @property
     def restarts(self) -> int:
-        """How often the ranks were started anew."""
+        """How often the ranks were restarted."""
         return self._known["restarts"]
 
     def _all(self) -> list[Cell]:

@@ -113,7 +113,7 @@ class Ledger:
         The names that the session has, or will have when its waiting cells have run; with the
         token of what was sent last under each.
     lost
-        Names that it had before its ranks were last started anew.
+        Names that it had before its ranks were last restarted.
     deleted
         Arrays of it whose buffers are gone.
     elsewhere
@@ -183,7 +183,7 @@ class Ledger:
         self.elsewhere = {n: on for n, on in self.elsewhere.items() if n not in self.has}
 
     def note_restarts(self, number: int, lost: Iterable[str]) -> None:
-        """Take note of how often the ranks were started anew, and what was lost the last time."""
+        """Take note of how often the ranks were restarted, and what was lost the last time."""
         self.lost = frozenset(lost)
         if number != self._restarts:
             self._restarts = number

@@ -54,7 +54,7 @@ def run(uid: str, session: str, cell: str, lock: int) -> str | None:
 
 
 def restart(uid: str, session: str) -> str | None:
-    """Have the ranks of a session started anew; give why that is refused, if it is.
+    """Have the ranks of a session restarted; give why that is refused, if it is.
 
     Raises
     ------

@@ -54,7 +54,7 @@ def variables(context: Context, values: Given, words: list[str]) -> None:
 
 
 def restart(context: Context, values: Given, words: list[str]) -> None:
-    """Start the ranks of a session anew."""
+    """Restart the ranks of a session."""
     from jupyter_jax_trainer import sessions
 
     sessions.session(words[0]).restart()

@@ -333,8 +333,8 @@ _COMMANDS = (
     Command(
         name="restart",
         usage="restart SESSION",
-        summary="start the ranks of a session anew",
-        help="Start all ranks of a session anew, without their variables. A cell that runs fails.",
+        summary="restart the ranks of a session",
+        help="Restart all ranks of a session, without their variables. A cell that runs fails.",
         handler=sessions.restart,
         words=(1, 1),
         takes="session",
@@ -372,8 +372,8 @@ _COMMANDS = (
         name="interrupt",
         usage="interrupt SESSION",
         summary="stop the cell that runs in a session",
-        help="Stop the cell that runs in a session. If the ranks don't stop alike, they are "
-        "started anew.",
+        help="Stop the cell that runs in a session. If the ranks don't stop in sync, they are "
+        "restarted.",
         handler=sessions.interrupt,
         words=(1, 1),
         takes="session",

@@ -536,7 +536,7 @@ class Job:
         ------
         BackendError
             It has not ended after 10 s, on Kubernetes after 45 s. A session's cell has 9 s more,
-            until its ranks are started anew.
+            until its ranks are restarted.
         """
         if not self.active:
             return

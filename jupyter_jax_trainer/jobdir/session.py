@@ -34,7 +34,7 @@ class SessionRecord(TypedDict):
     variables
         As of the last cell that ended.
     restarts
-        How often the ranks were started anew.
+        How often the ranks were restarted.
     lost
         Variables that were lost by that the last time.
     saved

@@ -312,7 +312,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         name="no-compile-cache",
         group=_RUN,
-        help="Compile everything anew, and don't keep what XLA has compiled for later jobs.",
+        help="Recompile everything, and don't keep what XLA has compiled for later jobs.",
     ),
     Option(name="detach", group=_RUN, help="Start the job and return at once."),
     Option(

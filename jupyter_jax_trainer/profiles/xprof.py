@@ -185,7 +185,7 @@ class Viewers:
         self._viewers: dict[tuple[str, float], Viewer] = {}
 
     def open(self, profile: Profile, origin: str | None) -> Viewer:
-        """Return what serves a profile; started anew unless it is there.
+        """Return what serves a profile; started unless it is running.
 
         Parameters
         ----------

@@ -311,7 +311,7 @@ class KubernetesBackend(Backend):
         cells.hand_over(session, cell, lock, has_ended)
 
     def restart_session(self, session: JobDir) -> None:
-        """Have the session's follower start its ranks anew."""
+        """Have the session's follower restart its ranks."""
         from jupyter_jax_trainer.backends import cells
 
         cells.restart(session)

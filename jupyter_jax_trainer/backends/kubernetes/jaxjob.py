@@ -39,7 +39,7 @@ from jupyter_jax_trainer.options import checks
 _CONTAINER, _OLD_CONTAINER = "node", "jax"
 _PORT, _OLD_PORT = 29500, 6666
 _RANK = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
-_RESTARTS = 6  # where a JAXJob says no number, it begins anew without end
+_RESTARTS = 6  # where a JAXJob says no number, it restarts without end
 # Conditions of a JAXJob. One that is suspended still has Created.
 _ENDED = {"Succeeded", "Failed"}
 _ACTIVE = {"Created", "Running", "Restarting"}
@@ -97,7 +97,7 @@ class JaxJob(ApiObject):
 
 
 class _Restarts(NamedTuple):
-    """When a job begins anew: parts of the specs of a JobSet and of its Job."""
+    """When a job restarts: parts of the specs of a JobSet and of its Job."""
 
     job_set: dict[str, Any]
     job: dict[str, Any]
@@ -377,9 +377,9 @@ def _run_policy(policy: Mapping[str, Any], found: Conversion) -> dict[str, Any]:
 
 
 def _restarts(job: JaxJob, found: Conversion) -> _Restarts:
-    """Say when a job begins anew.
+    """Say when a job restarts.
 
-    A rank that comes back alone can't join the others again, so all of them begin anew.
+    A rank that comes back alone can't join the others again, so all of them restart.
     """
     said, times = job.restart_policy, job.run_policy.json.get("backoffLimit")
     made = _Restarts({"failurePolicy": {"maxRestarts": 0}}, {"backoffLimit": 0})
@@ -413,7 +413,7 @@ def _restarts(job: JaxJob, found: Conversion) -> _Restarts:
 
 
 def _runtime(job: JaxJob, pod: Mapping[str, Any], restarts: _Restarts) -> TrainingRuntime:
-    """Make the job's own runtime: its pod, and when it begins anew."""
+    """Make the job's own runtime: its pod, and when it restarts."""
     template = {**job.template.json, "spec": {**pod, "restartPolicy": "Never"}}
     labels = {"trainer.kubeflow.org/framework": "jax", CONVERTED: "jaxjob"}
     body = {**restarts.job, "template": template}

@@ -117,7 +117,7 @@ class LocalBackend(Backend):
         cells.hand_over(session, cell, lock, has_ended)
 
     def restart_session(self, session: JobDir) -> None:
-        """Have the session's supervisor start its ranks anew."""
+        """Have the session's supervisor restart its ranks."""
         from jupyter_jax_trainer.backends import cells
 
         cells.restart(session)

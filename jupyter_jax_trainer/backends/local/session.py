@@ -150,7 +150,7 @@ class SessionSupervisor(Supervisor):
         cell.record.index_logs(last=True)
 
     def stop(self) -> None:
-        """Stop all ranks, so that they are started anew."""
+        """Stop all ranks, so that they are restarted."""
         self._begin_stop()
 
     # -- their end ---------------------------------------------------------------------------
@@ -165,7 +165,7 @@ class SessionSupervisor(Supervisor):
             self._cells.lose()
 
     def _start_again(self) -> bool:
-        """Start the ranks anew in place, unless they never came up or the session ends."""
+        """Restart the ranks in place, unless they never came up or the session ends."""
         if self._stop is None or self.ends:
             return False
         self._clear_ranks()

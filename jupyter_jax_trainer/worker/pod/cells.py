@@ -175,7 +175,7 @@ class Cells:
         self._lives = True
 
     def note_gone(self) -> None:
-        """Note that the rank has ended, and waits to be started anew."""
+        """Note that the rank has ended, and waits to be restarted."""
         self._lives, self._since = False, time.monotonic()
 
     def _pass_on(self, told: Mapping[str, JsonValue], to: JsonValue, body: bytes) -> str | None:

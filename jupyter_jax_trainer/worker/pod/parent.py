@@ -198,7 +198,7 @@ class Parent:
         self._selector.register(reader, selectors.EVENT_READ, self._take_signals)
 
     def _run(self) -> None:
-        """Look after the rank: end with its exit code, or return when it is to be started anew."""
+        """Look after the rank: end with its exit code, or return when it is to be restarted."""
         self._starts = False
         while not self._starts:
             patience = self._relay.patience
@@ -271,7 +271,7 @@ class Parent:
     def _take_signals(self) -> None:
         for number in self._signals[0].recv(4096):
             if number in _FORWARDED:
-                if not self._pid:  # it is being started anew
+                if not self._pid:  # it is being restarted
                     os._exit(128 + number)
                 self._is_told_to_end |= number == signal.SIGTERM
                 os.kill(self._pid, number)
@@ -283,7 +283,7 @@ class Parent:
     def _end(self, status: int) -> None:
         """Say how the rank was ended where it could not do so itself, and end likewise.
 
-        That of a session may be started anew; where that has ended, it does not matter.
+        That of a session may be restarted; where that has ended, it does not matter.
         """
         starved = status == -signal.SIGKILL and memory_kills(*_KILLS) > self._kills
         channel = PodChannel(self._key, self._rank, None)

@@ -74,7 +74,7 @@ class Relay:
     transfer
         What takes the bundle, where that comes through the channel.
     restart
-        What starts all ranks anew.
+        What restarts all ranks.
     tell
         Tells the rank of this pod something.
     cells

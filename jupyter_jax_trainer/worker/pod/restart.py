@@ -1,4 +1,4 @@
-"""All ranks of a job start anew in their pods: first all are stopped, then all are started.
+"""All ranks of a job restart in their pods: first all are stopped, then all are started.
 
 Rank 0 has the others do both, once it has reached all of them, so that no rank ever computes with
 one of the attempt before. Each step may be asked for again: what was done for an id is not done

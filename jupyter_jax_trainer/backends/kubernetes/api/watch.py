@@ -88,7 +88,7 @@ class Watch(threading.Thread, Generic[_Found]):
                 if error.status != 410:
                     self._bear(error)
                     continue
-                self._version = ""  # it has been too long: begin anew
+                self._version = ""  # it has been too long: restart
                 if not self._heard:
                     self._wait()
             except Unreachable as error:

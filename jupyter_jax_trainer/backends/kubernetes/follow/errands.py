@@ -125,7 +125,7 @@ class Where:
 
 @dataclass
 class Restart:
-    """Start all ranks anew in their pods.
+    """Restart all ranks in their pods.
 
     Attributes
     ----------

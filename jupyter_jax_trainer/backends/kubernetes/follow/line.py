@@ -173,7 +173,7 @@ class Line:
         return _listed(answer)
 
     def restart(self, target: Target, known: str) -> None:
-        """Have all ranks start anew in their pods.
+        """Have all ranks restart in their pods.
 
         Parameters
         ----------

@@ -129,7 +129,7 @@ class Session:
             return refused
 
     def restart(self) -> str | None:
-        """Start the ranks anew; give why not, if that is refused."""
+        """Restart the ranks; give why not, if that is refused."""
         with self._guard:
             return self._cells.restart()
 
@@ -316,7 +316,7 @@ class Session:
                 self._cells.refuse(failure)
 
     def stop(self) -> None:
-        """Stop all ranks, and start them anew."""
+        """Stop all ranks, and restart them."""
         self._cells.lose()
         self._restart = f"{self._uid[:16]}-{self._cells.restarts}"
         self._processes.clear()
@@ -377,7 +377,7 @@ class Session:
                 self._cells.step()
 
     def _take(self, rank: int, message: Message, offset: int) -> bool:
-        """Take what is about a cell, or about ranks that can be started anew; tell whether."""
+        """Take what is about a cell, or about ranks that can be restarted; tell whether."""
         cell, kept = self._cells.cell, self._known.kept
         inside = cell is not None and rank in self._begins and rank not in self._cuts
         match message:
@@ -510,7 +510,7 @@ class Session:
         self._note_hellos()
 
     def _lost(self) -> None:
-        """Have all ranks started anew, because one is gone."""
+        """Have all ranks restarted, because one is gone."""
         if self._cells.ready:
             self._cells.part(None)
         self.save()

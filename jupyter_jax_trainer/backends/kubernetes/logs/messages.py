@@ -387,7 +387,7 @@ class Checked(Message):
 
 @dataclass(frozen=True, kw_only=True)
 class Gone(Message):
-    """The rank has ended, says process 1 of its pod, which waits to start it anew."""
+    """The rank has ended, says process 1 of its pod, which waits to restart it."""
 
     exit: int
     out_of_memory: bool

@@ -71,7 +71,7 @@ export function confirmationFor(row: Row, action: Action, trans: Translator): Co
     return {
       title: trans.__('Restart %1?', name),
       body: trans.__(
-        'Its ranks start anew, and all of its variables are lost. A cell that runs is cancelled.'
+        'Its ranks are restarted, and all of its variables are lost. A cell that runs is cancelled.'
       ),
       confirm: trans.__('Restart Session'),
       dismiss: trans.__('Keep')
