@@ -1,6 +1,6 @@
-"""What a backend is: a way of running jobs, whole. `registry` names those there are.
+"""The interface of a backend, which is a way of running jobs; `registry` lists the backends.
 
-Whoever shows or steers a job asks its backend.
+All code that shows or controls a job goes through its backend.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ class Target:
     Attributes
     ----------
     id
-        Names it, always the same.
+        A stable identifier.
     backend
         The name of its backend.
     context, namespace
-        Which cluster and namespace; the context is None for the cluster of the pod in which this
-        process runs, and both are for what has no clusters.
+        Its cluster and namespace; the context is None for the cluster in which this process runs
+        as a pod, and both are None for backends without clusters.
     label
         What people call it.
     current
-        It is the cluster that is meant where none is named.
+        Whether it is the default cluster.
     problem, hint
         Why it can't be used, and what to do; None where no problem is known.
     """
@@ -103,7 +103,7 @@ class Queues(TypedDict):
     Attributes
     ----------
     version
-        That of the queueing system; None where it is not known.
+        The version of the queueing system; None if unknown.
     keeps_patches
         It is known to keep what is patched into a job's runtime.
     """
@@ -190,14 +190,14 @@ class InstallRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class Converted:
-    """What jobs that were written for another tool become.
+    """Jobs converted from another tool's format.
 
     Attributes
     ----------
     yaml
         The jobs for this backend; empty where none is left.
     reports
-        Of each job, what somebody should know before the YAML is applied.
+        For each job, what to know before applying the YAML.
     """
 
     yaml: str
@@ -205,7 +205,7 @@ class Converted:
 
 
 class Submission(Protocol):
-    """One submission: it checks a spec, and starts the job. Then the job directory has all of it.
+    """One submission: checks a spec and starts the job, which is then all in its directory.
 
     Attributes
     ----------
@@ -306,12 +306,12 @@ class Backend(ABC):
     # -- before a job ------------------------------------------------------------------------
 
     def check(self, spec: JobSpec) -> None:  # noqa: B027 (most refuse nothing)
-        """Refuse, without asking anybody, options that mean nothing here.
+        """Reject options that mean nothing to this backend, without contacting a cluster.
 
         Raises
         ------
         UsageError
-            There is one.
+            The spec has such an option.
         """
 
     def device_of(self, spec: JobSpec) -> str | None:
@@ -374,7 +374,7 @@ class Backend(ABC):
         Raises
         ------
         UsageError, BackendError
-            There is none of a name, or none at all; they can't be had.
+            No runtime has a given name, there are none at all, or they can't be read.
         """
         raise UsageError(say.CHECKS_NO_RUNTIMES(backend=self.name))
 
@@ -422,7 +422,7 @@ class Backend(ABC):
         Parameters
         ----------
         asked
-            Somebody asked for this backend, so that it is an error if there is none.
+            The user named this backend, so it is an error if it is missing.
         """
 
     def metrics(self) -> list[Path]:
@@ -430,14 +430,14 @@ class Backend(ABC):
         return []
 
     def stamp(self) -> object:
-        """Return what changes when the answers about its targets may have changed."""
+        """Return a value that changes when information about the targets may be outdated."""
         return None
 
     # -- a job -------------------------------------------------------------------------------
 
     @abstractmethod
     def state(self, directory: JobDir, state: JobState | None) -> JobState:
-        """Return the state of a job whose writer is gone, and see to it that there is one again.
+        """Return the state of a job whose writer is gone; restart the writer, or end the job.
 
         Parameters
         ----------
@@ -489,7 +489,7 @@ class Backend(ABC):
         raise UsageError(channel.NO_CHANNEL(backend=self.name))
 
     def packages_for_cell(self, session: JobDir, capture: Capture) -> Mapping[str, bytes]:
-        """Return what a later cell of a session takes along because its ranks lack it.
+        """Return the packages to send with a session's later cell because its ranks lack them.
 
         Raises
         ------
@@ -511,9 +511,9 @@ class Backend(ABC):
         raise UsageError(channel.CANNOT_PROFILE(backend=self.name))
 
     def run_in_session(self, session: JobDir, cell: JobDir, lock: int) -> None:
-        """Hand a cell, whose directory is complete, to whoever holds the ranks of its session.
+        """Hand a cell, whose directory is complete, to the process that holds its session's ranks.
 
-        From then on he has the lock of the directory and writes it.
+        From then on, that process holds the directory's lock and writes the directory.
 
         Raises
         ------
@@ -537,7 +537,7 @@ class Backend(ABC):
         raise UsageError(say.NO_SESSIONS(backend=self.name))
 
     def prolong_session(self, session: JobDir, seconds: float | None) -> None:
-        """Let a session be idle for longer: from now for so long, 0 for ever, None for its limit.
+        """Let a session stay idle for `seconds` from now: 0 for ever, None for its own limit.
 
         Raises
         ------
@@ -598,7 +598,7 @@ class Backend(ABC):
     def cluster_job(
         self, name: str, context: str | None, namespace: str | None
     ) -> JobDir | tuple[str, ClusterJob]:
-        """Find a job of a namespace: the one of this machine that it is, else what it shows.
+        """Find a job in a namespace: return its directory here if it has one, else its list entry.
 
         Raises
         ------

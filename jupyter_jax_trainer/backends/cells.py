@@ -83,7 +83,7 @@ class CellSubmission:
         Raises
         ------
         JobDirError
-            The file that says it is damaged.
+            The session's record is damaged.
         """
         return None if self.holder is None else session.read(JobDir(self.holder.directory))
 
@@ -146,7 +146,7 @@ def packages_of(holder: JobDir) -> dict[str, str]:
     Raises
     ------
     JobDirError
-        A file that says it is damaged.
+        A manifest or the session's record is damaged.
     """
     record = session.known(holder)
     found = packages_in(holder.read_manifest()) | record.get("packages", {})
@@ -158,21 +158,21 @@ def packages_of(holder: JobDir) -> dict[str, str]:
 def hand_over(
     session: JobDir, cell: JobDir, lock: int, has_ended: Callable[[], str | None]
 ) -> None:
-    """Hand a cell to the writer of its session, as soon as that listens.
+    """Hand a cell to its session's writer, as soon as that is listening.
 
     Parameters
     ----------
     lock
         The open file with the lock of the cell.
     has_ended
-        Gives why the session has ended, while nobody listens; None where somebody may come.
+        Called while no writer is listening: says why the session ended; None if it hasn't.
 
     Raises
     ------
     UsageError
         The session has ended, or refuses the cell.
     BackendError
-        Nobody has listened for long.
+        No writer was listening in time.
     """
     uid, name = session.read_manifest()["uid"], session.path.name
     until = time.monotonic() + timeouts.SESSION.seconds

@@ -57,7 +57,7 @@ class Holdings:
         Raises
         ------
         KeyError, TypeError, AttributeError
-            It says nothing of this kind.
+            The message is malformed.
         """
         cell = said["cell"]
         if chosen is not None and len(chosen) < self._nodes:
@@ -90,7 +90,7 @@ class Holdings:
         self._described, self._partial = saved["described"], set(saved["partial"])
 
     def variables(self) -> dict[str, Variable]:
-        """Return the variables, with the ranks of those that not all have, or have alike."""
+        """Return the variables, with the ranks of each that some ranks lack or have differently."""
         self._held = {name: cells for name, cells in self._held.items() if cells}
         self._described = {n: one for n, one in self._described.items() if n in self._held}
         return {name: self._variable(name, cells) for name, cells in self._held.items()}

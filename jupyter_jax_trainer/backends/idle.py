@@ -15,7 +15,7 @@ from jupyter_jax_trainer.messages import backends as say
 from jupyter_jax_trainer.options import amounts
 from jupyter_jax_trainer.text import span
 
-if TYPE_CHECKING:  # a supervisor, which has no use for it, starts sooner
+if TYPE_CHECKING:  # supervisors start faster without this import
     from jupyter_jax_trainer.options.spec import JobSpec
 
 USUAL, MOST = "JAXTRAIN_SESSION_IDLE", "JAXTRAIN_SESSION_IDLE_MAX"
@@ -38,7 +38,7 @@ class Limits:
 
     @classmethod
     def read(cls, usual: tuple[str, str | None], most: tuple[str, str | None]) -> Limits:
-        """Read them, each with the name of what sets it; empty where it is not set.
+        """Read the limits, each as the name of its setting and its value, if that is set.
 
         Raises
         ------
@@ -66,7 +66,7 @@ class Limits:
         Parameters
         ----------
         idle
-            What the user asks for; None where he does not.
+            What the user asks for; None for the default.
 
         Raises
         ------
@@ -100,7 +100,7 @@ def _within(idle: float, most: float | None) -> float:
 
 
 class IdleClock:
-    """For how long a session has run no cell, by a clock that nobody sets.
+    """How long a session has run no cell, on the monotonic clock.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ class IdleClock:
 
     @property
     def is_prolonged(self) -> bool:
-        """Whether it may be idle for another time than its limit."""
+        """Whether the idle time now allowed differs from the limit."""
         return self._allowed != self._limit
 
     def warns(self) -> bool:
@@ -172,7 +172,7 @@ class IdleClock:
         return first
 
     def prolong(self, seconds: float | None) -> str | None:
-        """Let the session be idle from now for so long; give why not, if that is refused.
+        """Let the session stay idle for `seconds` from now; return why, if that is refused.
 
         Parameters
         ----------

@@ -38,7 +38,7 @@ from jupyter_jax_trainer.states import State
 from jupyter_jax_trainer.text import joined, span
 from jupyter_jax_trainer.worker.records import ErrorRecord, Instruction, Position
 
-_PAUSE = 1.0  # seconds without a step: nobody waits that long by itself
+_PAUSE = 1.0  # seconds between steps that mean this process was suspended
 _NAMED = 10  # variables that a sentence lists
 
 Place = tuple[RankEnd, Position | None]  # how a rank has ended the cell, and where it is
@@ -58,7 +58,7 @@ class Saved(TypedDict):
 
 
 class Ranks(Protocol):
-    """The ranks of a session, as whoever has them offers them; nothing of it waits."""
+    """The ranks of a session, as their owner exposes them; no method blocks."""
 
     @property
     def record(self) -> Recorder:
@@ -223,7 +223,7 @@ class Sequencer:
             self._ranks.record.change(State.RUNNING, told, told.hint)
 
     def _note_pause(self) -> None:
-        """Give ranks the time during which this process was stopped: they have been, too."""
+        """Extend the ranks' deadlines by the time this process was suspended: they were, too."""
         now = time.monotonic()
         pause, self._stepped = now - self._stepped, now
         if self.cell is not None and pause > _PAUSE:
@@ -268,7 +268,7 @@ class Sequencer:
         self.say_wait()
 
     def _say_nothing(self) -> None:
-        """Take back what was said of the end of the session."""
+        """Withdraw the warning that the session is about to end."""
         record = self._ranks.record
         record.change(State.RUNNING, record.about_restart())
 
@@ -277,7 +277,7 @@ class Sequencer:
         cell.record.save()
         self._look_where(cell)
         if cell.cancelled and cell.interrupted is None:
-            # First they say how many reports they have made, to stop at one of them.
+            # Ranks first say how many reports they have made, so that all stop at the same one.
             cell.interrupted = now
             self._ranks.tell({"kind": "hold", "cell": cell.number})
         elif cell.interrupted is not None and cell.since is None:
@@ -285,7 +285,7 @@ class Sequencer:
             if late or not cell.stops_at_a_report:
                 cell.since = now  # from now on they have to end alike, and soon
                 self._ranks.interrupt(cell)
-        # Where they only meet they may be slow, unless all of them do nothing else.
+        # Ranks that merely meet may be slow, unless they wait for each other in vain.
         soon = cell.failed or cell.interrupted or cell.meeting.in_vain
         limit = timeouts.AGREE if soon else timeouts.MEET
         if cell.since is not None and now - cell.since > limit.seconds:
@@ -325,8 +325,8 @@ class Sequencer:
     def _look_for_stall(self, cell: Cell, places: Sequence[Place]) -> Text | None:
         """Have the ranks restarted when some wait in vain for others that have ended the cell.
 
-        A rank that does something of its own, such as writing a file, has all the time it wants.
-        Before that is done, what is to be said of it is returned.
+        A rank busy with work of its own, such as writing a file, may take any time. Returns what to
+        say of the wait, before the restart, too.
         """
         waited = cell.stall.take([at for end, at in places if end.rank not in cell.ends])
         where, limit = positions(places), span(cell.stall.limit)
@@ -340,7 +340,7 @@ class Sequencer:
         return message
 
     def _look_for_silence(self, cell: Cell, places: Sequence[Place], why: Text | None) -> None:
-        """Say where the ranks are when nothing was heard of them for long, or restart them.
+        """After a long silence, say where the ranks are, or restart them.
 
         Parameters
         ----------
@@ -394,7 +394,7 @@ class Sequencer:
     def _hand_back(self, why: str, after: Cell | None = None) -> None:
         """End waiting cells unrun: all, or those that the same kernel sent after a cell.
 
-        They were sent with what that one would have left behind.
+        They rely on what that cell would have left behind.
         """
         for cell in list(self._waiting):
             if after is None or cell.cell_of["kernel"] == after.cell_of["kernel"]:
@@ -538,7 +538,7 @@ class Sequencer:
         return self.cell if self.cell is not None and self.cell.number == number else None
 
     def _check(self, cell: Cell) -> None:
-        """Have the ranks meet, to see that none has left something that others have not."""
+        """Have the ranks meet, to check that all have dispatched the same work."""
         if self._nodes == 1:
             self._close(cell)
             return
@@ -685,7 +685,7 @@ class Sequencer:
         return sorted(name for name, one in self._known["variables"].items() if _is_data(one))
 
     def _why_lost(self, ends: Sequence[RankEnd]) -> Failure:
-        """Return why the ranks have to be restarted: what a rank did, or that none did."""
+        """Return why the ranks must restart: a rank's failure, or that they are out of step."""
         ended = {} if self.cell is None else self.cell.ends
         by_itself = [end for end in ends if not end.stopped]
         told = [end if not end.stopped else ended.get(end.rank, end) for end in ends]
@@ -711,7 +711,7 @@ class Sequencer:
                     named = joined(self._data, most=_NAMED)
                     self._say_lost(failure, named, say.LOST_WITH_SESSION, say.LAST_SAVE_OF_ENDED)
                 self._end(cell, State.FAILED, summary(failure), failure)
-            elif failure is not None:  # the session had worked: it has nothing to do with them
+            elif failure is not None:  # the ranks were up, so these cells did not cause it
                 why = say.RANKS_LEFT(session=self._name, why=summary(failure))
                 self._end(cell, State.CANCELLED, why)
             else:
@@ -835,7 +835,7 @@ def _read_donated(cell: Cell, before: Mapping[str, session.Variable]) -> Text | 
 
 
 def _is_data(variable: session.Variable) -> bool:
-    """Return whether a variable is worth a word when it is lost: code is sent again by itself."""
+    """Return whether the loss of a variable is worth mentioning: code is resent automatically."""
     return variable["kind"] in ("array", "value")
 
 

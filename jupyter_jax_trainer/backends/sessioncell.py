@@ -23,7 +23,7 @@ from jupyter_jax_trainer.worker.records import ErrorRecord
 
 
 class SavedCell(TypedDict):
-    """What is kept of a cell that runs; of times no more than that they were."""
+    """A running cell as saved; instead of times, only whether they are set."""
 
     name: str
     number: int
@@ -106,7 +106,7 @@ class Cell:
         return self.manifest["cell_of"]
 
     def known_to(self, other: Cell) -> str:
-        """Return its name as somebody knows it who waits for it: with its notebook, if another."""
+        """Return its name as shown for a cell that waits for it: with its notebook, if another."""
         origin = submitted_of(self.manifest)
         place = origin and (origin.get("notebook") or origin.get("script"))
         if self.cell_of["kernel"] == other.cell_of["kernel"] or not place:
@@ -196,7 +196,7 @@ class Cell:
             self.interrupted += seconds
 
     def end(self, state: State, reason: str | None = None, failure: Failure | None = None) -> None:
-        """Write its end, and give its directory free."""
+        """Write its end, and release its directory."""
         if state != State.SUCCEEDED:
             for rank in self.record.state["ranks"]:
                 if rank["state"] == Phase.RUNNING:
@@ -209,7 +209,7 @@ class Cell:
 
 
 def opened(directory: JobDir, lock: int, uid: str, nodes: int) -> Cell | None:
-    """Return a cell whose lock has come; None where it is none of this session, or not locked so.
+    """Return the cell of a received lock; None if its session or the lock doesn't match.
 
     Parameters
     ----------

@@ -14,9 +14,9 @@ from jupyter_jax_trainer.messages import jobs
 from jupyter_jax_trainer.text import joined, ranks_text, span
 from jupyter_jax_trainer.worker.records import Position
 
-_STEPS = 16  # times between reports that are remembered
-_TIMES = 10  # the usual one of them passes without a report
-_FEW = 3  # of them pass, where ranks may hang
+_STEPS = 16  # intervals between reports that are remembered
+_TIMES = 10  # usual intervals without a report that count as silence
+_FEW = 3  # the same, where ranks may hang
 _AGAIN = 5.0  # seconds between questions to silent ranks whether they still are
 
 
@@ -94,7 +94,7 @@ class SilenceWatch:
 
     @property
     def _patience(self) -> float:
-        """For how long nothing has to be heard before that is said, in seconds."""
+        """How many seconds of silence pass before it is reported."""
         found = max(timeouts.STUCK.seconds, _TIMES * self._usual)
         return found if self._limit is None else min(found, self._limit)
 

@@ -64,8 +64,8 @@ class StallWatch:
 class MeetWatch:
     """Whether ranks that meet after a cell wait for each other in vain.
 
-    They do where each that has not met the others waits for them and could do nothing else, at some
-    looks one after the other. One that is only slow has something to do, or does not answer.
+    They do if several looks in a row find each rank that has not met the others waiting, with
+    nothing else to do. A rank that is merely slow is busy, or does not answer.
     """
 
     def __init__(self) -> None:

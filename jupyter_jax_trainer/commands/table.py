@@ -123,10 +123,10 @@ _COMMANDS = (
     Command(
         name="where",
         usage="where [NAME]",
-        summary="show at which line each rank is",
-        help="Ask each rank of a running job at which line of the cell it is, for how long, "
-        "and how much memory it uses. Ranks in the same place are grouped, odd ones, for which "
-        "others may wait, first. It works while ranks wait in a collective.",
+        summary="show which line each rank is on",
+        help="Ask each rank of a running job which line of the cell it is on, for how long, and "
+        "how much memory it uses. Ranks in the same place are grouped, outliers first: others may "
+        "be waiting for them. Works even while ranks wait in a collective.",
         handler=actions.where,
         words=(0, 1),
         takes="job",
@@ -154,10 +154,10 @@ _COMMANDS = (
         name="export",
         usage="export NAME [FOLDER]",
         summary="write a folder that runs a job again without this package",
-        help="Write what anyone needs to run a job again without this package: code with all that "
-        "was sent, a launcher, YAML for a cluster, requirements, hashes. Default: a folder NAME. "
-        "Variables of the environment that look like secrets are left out; values that the code "
-        "reads from the notebook are in it.",
+        help="Write what anyone needs to run a job again without this package: the code and all "
+        "that was sent with it, a launcher, YAML for a cluster, requirements, hashes. Default: a "
+        "folder NAME. Environment variables that look like secrets are left out; values that the "
+        "code reads from the notebook are included.",
         handler=sharing.export,
         words=(1, 2),
         takes="job",
@@ -165,7 +165,7 @@ _COMMANDS = (
     Command(
         name="profile",
         usage="profile NAME [--seconds N]",
-        summary="show what takes a job's time, or record that while it runs",
+        summary="show where a job's time goes, or record a profile while it runs",
         help="Show a job's last profile: the operations that took longest, how busy the devices "
         "were, the share of collectives and what holds memory, by rank. With --seconds, profile "
         "all ranks of a running job first, or the cell that runs in a session.",
@@ -177,13 +177,13 @@ _COMMANDS = (
                 name="seconds",
                 metavar="N",
                 check=amounts.timeout,
-                help="Profile a running job for so many seconds.",
+                help="Profile a running job for this many seconds.",
             ),
             Option(
                 name="profile",
                 metavar="NAME",
                 check=checks.word,
-                help="Show this profile of several; those by --profile are called `cell` and "
+                help="Which of several profiles to show; those by --profile are named `cell` or "
                 "`steps`, others 1, 2, ….",
             ),
         ),
@@ -217,8 +217,8 @@ _COMMANDS = (
         name="result",
         usage="result NAME [VARIABLE...]",
         summary="bring back a job's variables",
-        help="Bring back the --out variables, or some of them: into variables of a notebook, "
-        "printed in a terminal.",
+        help="Bring back the --out variables, or some of them. A notebook loads them into "
+        "variables; a terminal prints them.",
         handler=actions.result,
         words=(1, None),
         takes="job",
@@ -239,9 +239,9 @@ _COMMANDS = (
         usage="delete NAME...|--all [--yes]",
         summary="delete jobs with all their files",
         help="Delete jobs with their logs, results and checkpoints. A name may be a pattern in "
-        "quotes, such as 'fit*'. Running jobs are cancelled first; in a terminal, it asks before. "
-        "With a session go its cells, except those marked with `keep`. "
-        "Of somebody else's job, only the local files are deleted; its TrainJob is kept.",
+        "quotes, such as 'fit*'. Running jobs are cancelled first; in a terminal, it asks first. "
+        "A session's cells are deleted with it, except those marked with `keep`. "
+        "For somebody else's job, only the local files are deleted; its TrainJob is kept.",
         handler=actions.delete,
         words=(0, None),
         takes="job",
@@ -285,7 +285,7 @@ _COMMANDS = (
                 name="larger-than",
                 metavar="BYTES",
                 check=amounts.size,
-                help="The oldest jobs, until all together take no more, such as 10G.",
+                help="The oldest jobs, until the rest fit in this size, such as 10G.",
             ),
             Option(name="dry-run", help="Only show what would be deleted."),
             _YES,
@@ -314,8 +314,8 @@ _COMMANDS = (
         name="session",
         usage="session [NAME]",
         summary="list sessions, or show one",
-        help="List the sessions that have not ended; with a name, show its state, how long it may "
-        "be idle, its ranks with their memory, and its last cells.",
+        help="List the sessions that have not ended; with a name, show that session's state, idle "
+        "limit, ranks with their memory, and last cells.",
         handler=sessions.session,
         words=(0, 1),
         takes="session",
@@ -325,7 +325,7 @@ _COMMANDS = (
         usage="vars SESSION",
         summary="list the variables of a session",
         help="List the variables of a session: type, sharding, bytes per device, the cell that "
-        "bound each last, and of those that not all ranks have, or have alike, the ranks.",
+        "last bound each, and, where ranks differ, which ranks have it.",
         handler=sessions.variables,
         words=(1, 1),
         takes="session",
@@ -334,7 +334,7 @@ _COMMANDS = (
         name="restart",
         usage="restart SESSION",
         summary="restart the ranks of a session",
-        help="Restart all ranks of a session, without their variables. A cell that runs fails.",
+        help="Restart all ranks of a session; its variables are lost. A running cell is cancelled.",
         handler=sessions.restart,
         words=(1, 1),
         takes="session",
@@ -353,7 +353,7 @@ _COMMANDS = (
         name="restore",
         usage="restore SESSION",
         summary="bring back what a session has saved",
-        help="Bring back the arrays that a session, or an earlier one of its name, has saved last.",
+        help="Bring back the arrays last saved by a session, or an earlier one of the same name.",
         handler=sessions.restore,
         words=(1, 1),
         takes="session",
@@ -362,8 +362,8 @@ _COMMANDS = (
         name="prolong",
         usage="prolong SESSION [TIME]",
         summary="let a session be idle for longer",
-        help="Let a session that is idle stay for this time from now on, such as 2h or `never`; "
-        "without one, for as long as its --idle is.",
+        help="Let an idle session stay for this long from now on, such as 2h or `never`; without a "
+        "time, for as long as its --idle.",
         handler=sessions.prolong,
         words=(1, 2),
         takes="session",
@@ -402,7 +402,7 @@ _COMMANDS = (
         summary="list what jobs can run on",
         help="List the runtimes of this machine and, if a kubeconfig names one, of the "
         "cluster, with their versions. `show` prints one with its YAML. `check` checks whether "
-        "the cluster's meet the needs of jobs. `install`, for those who run the cluster, "
+        "the cluster's runtimes meet the needs of jobs. `install`, for cluster administrators, "
         "installs ours for all namespaces or, with --namespace, for one, and reports what it "
         "changes.",
         handler=runtimes,
@@ -421,7 +421,7 @@ _COMMANDS = (
             ),
             Option(
                 name="slim",
-                help="install: for images without flax, pandas and the like, beside the others.",
+                help="install: use images without flax, pandas and the like, in separate runtimes.",
             ),
             Option(
                 name="python",
@@ -478,8 +478,8 @@ _COMMANDS = (
         help="Your key, kept in the job store, signs your jobs on Kubernetes. `export` writes "
         "it to a new file, `import` adds it to another machine's job store: when you attach to "
         "your jobs there, they count as yours, and their results are loaded. Never import "
-        "somebody else's key: whatever it signed would count as yours. A job store that has a "
-        "key continues to sign with that.",
+        "somebody else's key: whatever it signed would count as yours. A job store that already "
+        "has a key keeps signing with its own.",
         handler=actions.key,
         words=(2, 2),
         takes="key",
@@ -501,7 +501,7 @@ _COMMANDS = (
                 short="r",
                 metavar="NAME",
                 check=checks.subdomain(),
-                help="Build on this ClusterTrainingRuntime, not one of the job's own.",
+                help="Use this ClusterTrainingRuntime instead of creating a runtime for each job.",
             ),
             Option(name="all", help="Also convert jobs that have ended; they would run again."),
         ),

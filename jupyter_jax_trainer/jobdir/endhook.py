@@ -1,7 +1,7 @@
-"""Whom the user wants told when a job ends: the setting, and the note that a job is to be told of.
+"""Notifications of ended jobs: the setting, and the notes of ends that are yet to be reported.
 
-The note is in the store before the end of the job is, and goes once that has been told. So a
-process that dies in between leaves it to the next one (`endrunner`), and nothing is told twice.
+A note is stored before the job's end is, and removed once that was reported. So a process that dies
+in between leaves it to the next one (`endrunner`), and nothing is reported twice.
 """
 
 from __future__ import annotations

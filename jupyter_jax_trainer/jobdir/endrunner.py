@@ -1,9 +1,9 @@
-"""Tells the user's command or webhook of jobs that have ended, in a process of its own.
+"""Notifies the user's command or webhook of ended jobs, in a process of its own.
 
-Whoever writes the end of a job leaves a note before (`endhook`), and starts this process after. It
-takes a note by renaming it while it holds a lock on it, so that of several processes one tells;
-one that is killed from there on has perhaps told, so the next one says that it was cut off, and
-tells nothing. The process needs the standard library alone: those that start it have no more.
+The writer of a job's end first leaves a note (`endhook`), and then starts this process. It locks
+and renames the note, so that only one of several processes notifies. If it is killed after that, it
+may or may not have notified; so the next one records the interruption, and does not retry. Only the
+standard library is used, as those that start this process have no more.
 """
 
 from __future__ import annotations

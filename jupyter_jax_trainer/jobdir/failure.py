@@ -165,7 +165,7 @@ def diagnose(ends: Sequence[RankEnd]) -> Failure:
 def _suspicion(end: RankEnd) -> tuple[int, int]:
     """Tell how likely an end is the effect of another, and when it became known.
 
-    Native code may crash or abort when a rank is lost that coordinates the others.
+    Native code may crash or abort when the rank that coordinates the others is lost.
     """
     if end.cause or (end.error is not None and not end.error["secondary"]):
         return 0, end.order

@@ -1,6 +1,6 @@
-"""The files of a job directory, read and written so that a crash or a hand can't mislead a reader.
+"""The files of a job directory, safe to read after a crash or a manual edit.
 
-What is in them is said in `formats`.
+`formats` describes their contents.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _BLOCK = 1 << 18  # bytes that are read at a time
 
 
 def open_regular(path: Path, buffering: int = -1) -> BinaryIO:
-    """Open a file to read it, if it is one: no link, which could lead out of the store, no pipe.
+    """Open a regular file for reading: no pipe, and no link, which could lead out of the store.
 
     Raises
     ------
     OSError
-        It can't be opened; for something else than a file a `FileNotFoundError`.
+        It can't be opened; `FileNotFoundError` if it is not a regular file.
     """
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:

@@ -147,13 +147,13 @@ class Job:
     # -- how it is ---------------------------------------------------------------------------
 
     def _state(self) -> JobState:
-        """Read the state; see for oneself where nobody is left to write it."""
+        """Read the state; ask the backend if no process is left to write it."""
         if not self._dir.path.is_dir():
             return directory_deleted()
         state = self._read()
         if state is not None and (state["state"] in ENDED or self._dir.is_live()):
             return state
-        state = self._read()  # its end is written just before the lock is given free
+        state = self._read()  # its end is written just before the lock is released
         if state is not None and state["state"] in ENDED:
             return state
         return self.backend.state(self._dir, state)
@@ -419,7 +419,7 @@ class Job:
 
     @property
     def resources_time(self) -> tuple[float, float]:
-        """Between which times samples in that file are of this job: a cell shares its session's."""
+        """The time range of this job's samples in that file: a cell shares its session's."""
         if "cell_of" not in self.manifest:
             return 0.0, math.inf
         return self.created, self.ended or math.inf

@@ -39,7 +39,7 @@ _FOREIGN = 86400.0  # seconds for which one of another machine is left alone
 
 
 class _Inside:
-    """A path in a job's directory, made when it is asked for: of a thousand jobs few are."""
+    """A path in a job's directory, built on access: of a thousand jobs, few need it."""
 
     def __init__(self, *parts: str) -> None:
         self._parts = parts
@@ -139,9 +139,9 @@ class JobDir:
         return str(read_json(self.trainjob, {"uid": str})["uid"])
 
     def is_live(self) -> bool:
-        """Return whether somebody runs or submits this job, by the lock that dies with him.
+        """Return whether a process runs or submits this job, by the lock that dies with it.
 
-        A pid would lie: it may be a zombie's, or another process's by now.
+        A pid is unreliable: it may be a zombie's, or have been reused.
         """
         try:
             file = os.open(self.lock, os.O_RDWR)
@@ -212,12 +212,12 @@ class JobDir:
 
 
 def jobs_directory() -> Path:
-    """Return the directory of all jobs, which nobody else can have written to.
+    """Return the directory of all jobs, to which only this user can have written.
 
     Raises
     ------
     BackendError
-        Somebody can.
+        Others can write to it.
     """
     return check(home() / "jobs")
 
@@ -295,7 +295,7 @@ def create() -> tuple[JobDir, int]:
 
 
 def publish(directory: JobDir, name: str) -> JobDir:
-    """Return a new job its name, in one step.
+    """Give a new job its name, atomically, and return its directory.
 
     Raises
     ------
@@ -313,7 +313,7 @@ def publish(directory: JobDir, name: str) -> JobDir:
 
 
 def _own_prefix() -> str:
-    """Return how the names of new directories begin that this machine makes."""
+    """Return the prefix of the names of new directories that this machine makes."""
     return f"{_NEW}{machine.this().boot[:8]}-"
 
 

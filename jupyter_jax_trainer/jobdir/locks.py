@@ -30,7 +30,7 @@ _told: set[Path] = set()
 def try_lock(file: int, kind: int = fcntl.LOCK_EX) -> bool:
     """Take a lock on an open file, an exclusive one by default, without waiting.
 
-    Where the file system has no locks, the number stands for the file's stand-in afterwards.
+    Where the file system has no locks, the descriptor refers to the file's stand-in afterwards.
 
     Raises
     ------
@@ -96,7 +96,7 @@ def _impossible(error: OSError) -> BackendError:
 
 
 def _stand_in(file: int, why: OSError) -> None:
-    """Let the number of an open file stand for a file of this machine that can be locked."""
+    """Make a file descriptor refer to a stand-in on this machine that can be locked."""
     where = folder()
     if where not in _told:
         _told.add(where)
@@ -118,7 +118,7 @@ def _stand_in(file: int, why: OSError) -> None:
         raise _impossible(why) from None
     try:
         with contextlib.suppress(OSError):
-            os.utime(other)  # what is used is no rubbish for those who tidy up
+            os.utime(other)  # so that cleaners of temporary files keep it
         os.dup2(other, file, os.get_inheritable(file))
     finally:
         os.close(other)

@@ -167,9 +167,9 @@ def _point(line: Resource) -> _Point:
 
 
 def _kept(points: Sequence[_Point], most: int) -> set[int]:
-    """Return the places of about so many samples: all of the last minutes, fewer of before.
+    """Return the indices of about `most` samples: all of the last minutes, fewer of before.
 
-    Of those before, each rank keeps one of each equal part of the time: that with most memory.
+    Earlier time is cut into equal intervals; each rank keeps its sample with the fullest memory.
     """
     end = max((point.time for point in points), default=0.0) - _WHOLE
     begin = min((point.time for point in points), default=0.0)
@@ -196,7 +196,7 @@ def quantities(sample: Sample) -> dict[str, float]:
 
 
 def fullness(sample: Sample) -> float:
-    """Return the part of the memory that is in use, of the host or a device, where it is most."""
+    """Return the highest share of memory in use, of the host and all devices."""
     return max((used / limit for used, limit in bounds(sample) if used and limit), default=0.0)
 
 
@@ -248,8 +248,8 @@ def last_minute(directory: JobDir, rank: int, *, of_device: bool = False) -> lis
     Parameters
     ----------
     of_device
-        It was that of a device that ran out, even if no sample has seen that: what asks for more
-        than there is gets nothing of it.
+        A device's memory ran out, even if no sample shows it: an allocation that is too large
+        fails as a whole.
     """
     found = LineReader[Resource](home_of(directory).resources).read()
     lines = [line for line in found if line["rank"] == rank]

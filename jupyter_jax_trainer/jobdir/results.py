@@ -121,7 +121,7 @@ def missing(errors: dict[str, str], others: list[str]) -> ResultError:
 
 
 def _few(names: Collection[str]) -> str:
-    """List names of a file, of which each and all together may be anything of any length."""
+    """List names from an untrusted file, bounding their length and number."""
     shown = [
         clip(" ".join(uncoloured(name[: 2 * _WIDTH]).split()), _WIDTH)
         for name in islice(names, _NAMES)
@@ -214,7 +214,7 @@ class _Loader:
 
     @contextlib.contextmanager
     def _noting(self, names: list[str]) -> Iterator[None]:
-        """Note for variables, those left over at the end, why they can't be read."""
+        """On an error, note why the variables still in `names` can't be read."""
         try:
             yield
         except Exception as error:  # of a file that was changed, or of classes of the user

@@ -73,7 +73,7 @@ class UsageState(TypedDict):
     cpu, power
         Cores and watts of all ranks.
     memory, limit, rank
-        Bytes of the rank that has most, and of those that there are for it.
+        Bytes that the largest rank uses, bytes that are available to it, and its number.
     used
         Bytes in use there by whomever, where ranks share them.
     device_memory, device_limit, device_rank

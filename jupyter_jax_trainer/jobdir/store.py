@@ -92,7 +92,7 @@ def check(path: Path) -> Path:
 
 
 def own_id() -> str:
-    """Return by what this store is told from others, wherever it is mounted: 32 digits in hex.
+    """Return the id of this store, the same wherever it is mounted: 32 hex digits.
 
     Raises
     ------
@@ -234,7 +234,7 @@ def _is_alone_in(group: int, user_id: int) -> bool:
 
 
 def _is_by_fs_group(mode: int) -> bool:
-    """Return whether it was the kubelet: at each mount it opens a pod's volumes to its fsGroup."""
+    """Return whether the kubelet made it group-writable, as it does at each mount (fsGroup)."""
     return bool(mode & stat.S_ISGID) and "KUBERNETES_SERVICE_HOST" in os.environ
 
 
@@ -250,7 +250,7 @@ def owner_name(number: int) -> str:
 
 @contextlib.contextmanager
 def about_the_store() -> Iterator[None]:
-    """Make one sentence of it when the directory of all jobs can't be used.
+    """Turn an `OSError` about the directory of all jobs into a one-sentence error.
 
     Raises
     ------

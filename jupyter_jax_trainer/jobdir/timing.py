@@ -33,7 +33,7 @@ class Lateness:
     step, host
         Seconds that a step takes, and how many of them the rank is outside of jax.
     late
-        How many more than the rank has that is there for the shortest.
+        How many more than the rank that is outside for the shortest time.
     """
 
     rank: int
@@ -63,8 +63,8 @@ def lateness(ranks: Sequence[RankState]) -> list[Lateness]:
 def straggler(ranks: Sequence[RankState]) -> tuple[int, str] | None:
     """Return a rank that costs more than a tenth of a step, and what to say of it.
 
-    It costs what it is later than the last of all others: by so much a step would be shorter
-    without it.
+    Its cost is how much later it is than the next latest rank: without it, a step would be that
+    much shorter.
     """
     found = sorted(lateness(ranks), key=lambda one: one.late)
     if len(found) < 2:
@@ -112,8 +112,8 @@ _NAMES = {
 def timeline(snapshot: Snapshot, created: float, now: float) -> Timeline | None:
     """Return where the time of a job has gone; None where its ranks have said nothing of it.
 
-    Of the ranks it is the one that counts which has spent the least time in steps: the others have
-    waited for it there. What came before a restart is part of the rest.
+    The rank that has spent the least time in steps counts: the others waited for it there. What
+    came before a restart is part of the rest.
 
     Parameters
     ----------

@@ -165,7 +165,7 @@ class Recorder:
             self._save_now()
 
     def _note_for_hook(self, state: State) -> None:
-        """Note that the user is to be told; what is wrong with that ends no job otherwise."""
+        """Note that the user is to be notified; errors in that don't change how the job ends."""
         try:
             endhook.note(self._directory.path, self._directory.read_manifest(), state)
         except UsageError as error:
@@ -180,7 +180,7 @@ class Recorder:
 
     @property
     def reported(self) -> int:
-        """How often the rank has reported that has done so most, since this writer began."""
+        """The most reports that any rank has made since this writer began."""
         return max(self._reported.values(), default=0)
 
     @property
@@ -468,7 +468,7 @@ class Recorder:
             self.event(kind, words)
 
     def lack_channel(self, words: str | None) -> None:
-        """Say on the card what keeps from the ranks' channel; None once it works."""
+        """Say on the card why the ranks' channel is unavailable; None once it works."""
         shown = _shown(words)
         if shown == self.state.get("no_channel"):
             return

@@ -13,7 +13,7 @@ PYTHON = Label("Python")
 NONE = Message("none")
 NO_NODE = Message(
     "no replicated job node with a container node",
-    "Trainer puts the job's command there: rename them, or use another runtime.",
+    "Trainer runs the job's command there: name both node, or use another runtime.",
 )
 
 identify(globals())

@@ -252,7 +252,7 @@ OPTIONS: tuple[Option, ...] = (
         check=checks.identifier,
         repeat=True,
         commas=True,
-        help="Send these variables, too; those that the cell reads are found.",
+        help="Also send these variables; those that the cell reads are sent anyway.",
     ),
     Option(
         name="files",
@@ -283,8 +283,8 @@ OPTIONS: tuple[Option, ...] = (
         group=_RUN,
         check=amounts.timeout,
         input=Kind.DURATION,
-        help="Stop the job when for this time no rank has reported, printed or changed its line, "
-        "and none compiles. Without it, the card only says so, after 2 minutes.",
+        help="Stop the job if no rank reports, prints, compiles or moves to another line for this "
+        "long. Without it, the card only warns, after 2 minutes.",
     ),
     Option(
         name="max-restarts",
@@ -312,7 +312,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         name="no-compile-cache",
         group=_RUN,
-        help="Recompile everything, and don't keep what XLA has compiled for later jobs.",
+        help="Recompile everything, and cache none of it for later jobs.",
     ),
     Option(name="detach", group=_RUN, help="Start the job and return at once."),
     Option(

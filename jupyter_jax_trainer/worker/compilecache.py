@@ -1,8 +1,7 @@
-"""The compile cache: files in which what XLA has compiled for one job is there for the next.
+"""The compile cache: files with the programs that XLA compiled, for later jobs.
 
-Each is checked before it is loaded, for what a compiled program does is not checked by anybody, and
-appears under its name when it is whole. Files and folders that others could have written are passed
-over.
+Files are written atomically, and verified before they are loaded, as nothing checks what a compiled
+program does. Files and folders that others could have written are ignored.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The compile cache in the place of jax's own, and what it has saved.
 
-jax asks for entries by keys of its own, which know the program, the options, the version of jaxlib
-and the topology; the names of our files add the version of jax, the kind of device and the features
-of the machine's CPU. jax has no public place for another cache: what is private here is looked up
-with care, and where it is missing there is no cache. Whatever is wrong with it fails no job.
+jax's own keys cover the program, the options, the version of jaxlib and the topology; the names of
+our files add the version of jax, the kind of device and the features of the machine's CPU. jax has
+no public hook for another cache: private names are looked up with care, and without them there is
+no cache. Errors in the cache fail no job.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _FUNCTIONS, _NAMED = 1_000, 10  # that are counted, and told
 _PAUSE = 1.0  # seconds between two messages
 _ENABLED = "jax_enable_compilation_cache"
 # Small programs count, too: a job has dozens, each of which takes longer to compile than to read.
-# What XLA keeps beside it is checked by nobody.
+# XLA's own caches beside it are off: nothing verifies them.
 _SETTINGS = {
     "jax_persistent_cache_min_compile_time_secs": 0.0,
     "jax_persistent_cache_min_entry_size_bytes": 0,

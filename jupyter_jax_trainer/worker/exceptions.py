@@ -103,7 +103,7 @@ def describe(
 
 
 def _hint(error: BaseException, outside: Container[str]) -> str | None:
-    """Return what to do about a name that the notebook has and the cell reads in a hidden way."""
+    """Return what to do about an undefined name that the notebook has but did not send."""
     if isinstance(error, WorkerError):
         return error.hint
     name = error.name if isinstance(error, NameError) else None

@@ -1,7 +1,7 @@
 """How busy NVIDIA GPUs are, and what they draw, where pynvml can be imported.
 
-A driver may take as long as it likes, or for ever: it is asked in a thread of its own, and what it
-has said counts for a while.
+A call of the driver may take any time, or hang: it runs in a thread of its own, and its last answer
+counts for a while.
 """
 
 from __future__ import annotations

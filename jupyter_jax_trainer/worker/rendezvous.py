@@ -1,6 +1,6 @@
 """How the ranks of a job find each other, and how they learn that one of them failed.
 
-Everything that touches private parts of jax is in this module, save for the compile cache.
+jax's private API is also used in `compiling`, `profiling`, `programs` and `serialization`.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ class RendezvousTimeout(WorkerError):  # noqa: N818
 
 
 def import_jax() -> None:
-    """Import jax without looking for garbage meanwhile, which would take a tenth of the time.
+    """Import jax with garbage collection off, which would take a tenth of the time.
 
-    What there is then stays as long as the process, so no later search looks at it either.
+    What exists by then lives as long as the process, so later collections skip it, too.
     """
     if "jax" in sys.modules:
         return
@@ -160,7 +160,7 @@ def join(
 def _heartbeat(channel: Channel) -> dict[str, int]:
     """Return how long a rank may be silent, where somebody watches over the processes.
 
-    By its own bound jax would abort them all when a laptop has slept for longer.
+    jax's own timeout would abort them all after a laptop has slept for longer.
     """
     import jax
 
@@ -175,7 +175,7 @@ def _heartbeat(channel: Channel) -> dict[str, int]:
 
 @contextlib.contextmanager
 def _without_proxy(address: str) -> Iterator[None]:
-    """Have gRPC go to an address itself; it would look for it behind a proxy, and wait in vain."""
+    """Have gRPC connect to an address directly; through a proxy, it would wait in vain."""
     if not any(name.lower() in _PROXIES for name in os.environ):
         yield
         return
@@ -554,7 +554,7 @@ def alone(chosen: Sequence[int], nodes: int) -> Iterator[None]:
         return call(program, *arguments)
 
     def forget() -> None:
-        """Have the next call of each program come here, not straight to what was compiled."""
+        """Clear jax's call caches, so that the next call of each program is checked."""
         for cache in caches:
             cache.clear()
         getattr(_jax.PjitFunctionCache, "clear_all", lambda: None)()

@@ -67,7 +67,7 @@ class _Tree:
 
 
 def claim() -> None:
-    """Let ranks before these save no more: on a node that was cut off, they may come back later."""
+    """Stop earlier ranks from saving: those on a node that was cut off may come back later."""
     global _claimed
     name = uuid4().hex
     with contextlib.suppress(OSError):
@@ -78,7 +78,7 @@ def claim() -> None:
 
 
 def _is_owner() -> bool:
-    """Return whether no later ranks go on in the place of these."""
+    """Return whether no later ranks have taken over from these."""
     if _claimed is None:
         return True
     try:
@@ -306,7 +306,7 @@ def _size(value: Any) -> int:
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-    """Pickles devices by their numbers, and nothing that stands in the notebook.
+    """Pickles devices by number, and refuses the notebook's classes and functions.
 
     A copy of a class would not be the class that later cells bring along.
     """
@@ -334,7 +334,7 @@ def _pickled(value: Any) -> bytes:
 
 
 def _told(data: bytes) -> list[bytes]:
-    """Return what all ranks say, each as many bytes."""
+    """Gather the bytes of all ranks, equally many from each."""
     import jax
     import numpy as np
     from jax.experimental import multihost_utils

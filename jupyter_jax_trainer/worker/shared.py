@@ -91,7 +91,7 @@ def _is_mutable(value: Any) -> bool:
 
 
 def _parts(value: Any) -> Iterable[Any]:
-    """Return the objects that a value holds: of a function what it closes over, of no module."""
+    """Return the objects that a value holds: a function's closure and defaults, no module's."""
     kind = type(value)
     if issubclass(kind, _WHOLE) or (_is_of(kind, _FIXED) and not _is_numpy_array(value)):
         return ()

@@ -129,7 +129,7 @@ def _is_in_jax(frame: FrameType, local: Callable[[FrameType, str], Any]) -> bool
 
 
 def _called(frame: FrameType) -> ast.expr | None:
-    """Return what the call is of that a frame is in, as the source has it; None if unknown."""
+    """Return the expression that a frame is calling, from its source; None if unknown."""
     try:
         first, last, begin, end = list(frame.f_code.co_positions())[frame.f_lasti // 2]
         assert first and last and begin is not None and end is not None

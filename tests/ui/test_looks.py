@@ -145,7 +145,7 @@ def test_what_to_type_first_is_one_line_in_the_side_bar(lab):
 def test_the_machine_in_the_status_bar_while_nothing_runs(lab):
     bar, item = lab.page.locator("#jp-main-statusbar"), lab.page.locator(STANDING)
     expect(item).to_have_text(MACHINE)
-    expect(item).to_have_attribute("title", "What is used of the machine of Jupyter")
+    expect(item).to_have_attribute("title", "Resource usage of the Jupyter server")
     around, box = bar.bounding_box(), item.bounding_box()
     assert around["y"] <= box["y"] and box["y"] + box["height"] <= around["y"] + around["height"]
     assert item.evaluate("item => item.scrollWidth <= item.clientWidth"), "it is cut"

@@ -61,7 +61,7 @@ def _supervisor_of(directory: JobDir, start_rank: workers.Starter, keeper: int) 
     """Return what runs a job, or a session."""
     if not directory.read_manifest()["spec"].get("session"):
         return Supervisor(directory, start_rank, keeper)
-    # Jobs have no use for it, and start sooner.
+    # Imported for sessions only, so that jobs start faster.
     from jupyter_jax_trainer.backends.local.session import SessionSupervisor
 
     return SessionSupervisor(directory, start_rank, keeper)
@@ -70,7 +70,7 @@ def _supervisor_of(directory: JobDir, start_rank: workers.Starter, keeper: int) 
 def _keep(directory: JobDir, supervisor: int) -> None:
     """Wait for the supervisor; end and record the job if it left it unfinished.
 
-    What tells of ends is started here: with the supervisor everything below it is killed.
+    The end notifier starts here: the supervisor's own descendants are killed along with it.
     """
     home, telling = directory.path.parent.parent, set[int]()
 

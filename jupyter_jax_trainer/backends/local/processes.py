@@ -31,9 +31,9 @@ def adopt_orphans() -> None:
 def end_strays(uid: str) -> None:
     """Kill what is left of a job whose keeper and supervisor are both gone (Linux).
 
-    The ranks are known by their environment alone, for they have lost all their parents; what they
-    started, perhaps with another environment, by its parents. So the whole family is stopped and
-    listed before the first of it is killed.
+    Ranks are recognised by their environment alone, as their parents are gone; their descendants,
+    whose environment may differ, by their parents. So all are found and stopped before any is
+    killed.
     """
     with contextlib.ExitStack() as opened:
         family: dict[int, _Target] = {}
@@ -63,9 +63,9 @@ def _of_job(uid: str) -> list[int]:
 
 
 def _target(pid: int, opened: contextlib.ExitStack) -> _Target | None:
-    """Return what sends signals to a process, and to no other that gets its id; None if it is gone.
+    """Return a function that signals a process, safe from pid reuse; None if the process is gone.
 
-    A kernel before 5.3 has its id alone.
+    Kernels before 5.3 have no pidfd: there, the bare pid is used.
     """
     try:
         file = os.pidfd_open(pid)

@@ -14,7 +14,7 @@ from jupyter_jax_trainer.channel.protocol import RankPlace
 
 
 class RollCall:
-    """A question to all ranks that is open, and who waits for its answer."""
+    """An open question to all ranks, and the requests that wait for its answer."""
 
     def __init__(self) -> None:
         self._waiting: list[Asked] = []
@@ -37,7 +37,7 @@ class RollCall:
                 rank.tell(kind="where")
 
     def is_over(self, ranks: Sequence[LocalRank]) -> bool:
-        """Return whether all ranks have answered that can, or had their time to; ends it then."""
+        """Return whether the roll call is over, by answers or time; if so, send the answers out."""
         if self._began is None:
             return True
         silent = [rank for rank in ranks if not (rank.gone or rank.end.finished or rank.where)]

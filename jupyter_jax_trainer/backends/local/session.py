@@ -68,7 +68,7 @@ class SessionSupervisor(Supervisor):
         """Leave that to the cells: a session says nothing by itself."""
 
     def _book(self) -> Recorder:
-        """Give what a cell says to its own directory."""
+        """Return the recorder of the running cell, or else the session's."""
         return self.record if self._cells.cell is None else self._cells.cell.record
 
     def _take(self, rank: LocalRank, message: Any) -> None:

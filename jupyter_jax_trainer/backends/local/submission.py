@@ -120,7 +120,7 @@ class LocalSubmission:
             )
 
     def check_capture(self, capture: Capture, spec: JobSpec, plan: Plan) -> None:
-        """Note what stands in the notebook and should not; the Python is the one that made it."""
+        """Note likely secrets in ``--env``; the job runs on the notebook's own Python."""
         capture.notes += masking.environment_notes(spec.env, secrets=False)
 
     def is_free(self, name: str) -> bool:

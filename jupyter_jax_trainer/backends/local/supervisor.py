@@ -102,7 +102,7 @@ class Supervisor:
         self._ticket: Ticket | None = None
         self._started = time.monotonic()
         self._roll_call = RollCall()
-        self._farewell: str | None = None  # why it ends well
+        self._farewell: str | None = None  # the reason of a successful end
         self._late = False  # the job has had its time
         self._beat_at = 0.0
         self._memory_kills = memory_kills(_KILLS)
@@ -353,7 +353,7 @@ class Supervisor:
             self.record.rank(rank.number)["state"] = rank.state
 
     def _book(self) -> Recorder:
-        """Return where it is written what the code of ranks says."""
+        """Return the recorder of what the ranks' code reports."""
         return self.record
 
     def _next(self) -> int:
@@ -449,7 +449,7 @@ class Supervisor:
         now = time.monotonic()
         apart = [r for r in self.ranks if not r.end.joined and not r.gone]
         if apart and now > self._join_by:
-            # The others stand at the rendezvous and wait for those that never came to it.
+            # The others are waiting at the rendezvous for ranks that never arrived.
             missing = [r.number for r in apart if r.state == Phase.STARTING]
             late = missing or [r.number for r in apart]
             message = say.NEVER_ARRIVED if missing else say.NEVER_JOINED
@@ -467,7 +467,7 @@ class Supervisor:
             self._time_out(timeout)
 
     def _look_for_silence(self) -> None:
-        """Say where the ranks are when nothing was heard of them for long, or end the job."""
+        """After a long silence, say where the ranks are, or end the job."""
         watch = self._silence
         if self._stop is not None or not all(rank.has_run for rank in self.ranks):
             watch.hear()

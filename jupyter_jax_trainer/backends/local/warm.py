@@ -126,7 +126,7 @@ def start(path: str, lock: int, log: int, home: Path) -> bool:
     where = socket_path(private_directory(home / "run"), os.environ)
     guard = os.open(where.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        # Whoever runs holds the lock; so a free lock means that one is to be started.
+        # A running process holds the lock, so a free lock means that none is running.
         if try_lock(guard):
             _launch(where, guard, path, lock, log)
             return True

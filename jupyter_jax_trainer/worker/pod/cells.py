@@ -48,7 +48,7 @@ class _Round:
     Attributes
     ----------
     problem
-        What a pod says that keeps it from it.
+        The error that a pod has answered with.
     rested
         For how many seconds none of the ranks that have answered has run a cell.
     """
@@ -224,7 +224,7 @@ class Cells:
         return f"/proc/{os.getpid()}/fd/{self._kept}"
 
     def expect(self, current: Transfer | None, name: str) -> Transfer:
-        """Return what takes a bundle: what does already, or another in its place.
+        """Return the transfer that receives a bundle: the current one, or a new one in its place.
 
         Raises
         ------

@@ -215,7 +215,7 @@ class Parent:
         self._counted = time.monotonic()
 
     def _forget_kills(self) -> None:
-        """Forget those of a while ago: they were of children of the cell, and the rank lives."""
+        """Discount old kills: the rank survived them, so they hit children of the cell."""
         before = self._recent_kills
         if time.monotonic() - self._counted > _RECENT:
             self._count_kills()

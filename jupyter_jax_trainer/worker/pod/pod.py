@@ -164,7 +164,7 @@ class Pod:
         self._termination = Termination(self, tell, ending)
 
     def wait_for_cause(self) -> None:
-        """Let the end of the rank that was lost be known before this one's, which lost it.
+        """Wait, so that the end of the lost rank is known before that of this one, which lost it.
 
         The first end that the cluster sees decides whether all ranks start again.
         """
@@ -261,7 +261,7 @@ def make_room() -> Path | None:
 
 
 def _is_writable(folder: str) -> bool:
-    """Try it: the rights alone say nothing on a read-only root."""
+    """Return whether a file can be made: on a read-only root, permissions say nothing."""
     try:
         handle, name = tempfile.mkstemp(prefix=".jaxtrain-", dir=folder)
     except OSError:

@@ -44,7 +44,7 @@ _TURN = 1.5  # seconds for a pod to answer the call while others wait for their 
 
 @dataclass
 class _RollCall:
-    """A question to all ranks that is open, and who waits for its answer."""
+    """An open question to all ranks, and the requests that wait for its answer."""
 
     asked: dict[str, JsonValue]
     until: float
@@ -138,7 +138,7 @@ class Relay:
             self._socket.close()
 
     def tick(self) -> None:
-        """Drop peers that don't prove themselves, and answer for ranks that don't."""
+        """Drop peers that don't prove themselves, and answer for ranks that are silent."""
         now = time.monotonic()
         for peer in self._peers[:]:
             if not peer.wire.is_proven and now - peer.since > timeouts.PROOF.seconds:

@@ -92,7 +92,7 @@ class Transfer:
     parcel
         What is awaited.
     name
-        By what other pods know that it is the bundle of a session's cell; None for that of the job.
+        Identifies the bundle of a session's cell to other pods; None for the job's own.
 
     Attributes
     ----------
@@ -142,7 +142,7 @@ class Transfer:
         return parcel.path if parcel.is_whole and parcel.root == root else None
 
     def check(self) -> None:
-        """Look whether there is still hope.
+        """Raise if the bundle can no longer arrive.
 
         Raises
         ------

@@ -95,7 +95,7 @@ export async function notifyIdle(row: Row, host: Host, notify: Notify): Promise<
   const { trans } = host;
   const id = Notification.warning(
     trans.__(
-      'Session %1 is idle, and ends in %2. Its variables are lost then.',
+      'Session %1 is idle and ends in %2. Its variables will be lost.',
       sanitize(row.name),
       span(left, trans)
     ),

@@ -68,7 +68,7 @@ describe('where the time of a job goes', () => {
   it('says that the ranks have said nothing of it', () => {
     show({ spending: null });
     expect(texts('[data-section=spending] p')).toEqual([
-      'The ranks have not said yet where it goes.'
+      'The ranks have not reported timings yet.'
     ]);
   });
 });

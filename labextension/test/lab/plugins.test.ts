@@ -277,7 +277,7 @@ describe('the job list and what is said of jobs', () => {
     idle(200);
     await vi.waitFor(() => expect(warning).toHaveBeenCalledTimes(2));
     const [said, options] = warning.mock.calls[0] ?? [];
-    expect(said).toMatch(/^Session lab is idle, and ends in 4 m/);
+    expect(said).toMatch(/^Session lab is idle and ends in 4 m/);
     expect(options?.actions?.map(({ label }) => label)).toEqual(['Prolong', 'Open']);
   });
 

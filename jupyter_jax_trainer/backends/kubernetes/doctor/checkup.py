@@ -15,23 +15,23 @@ SCRATCH = Label("Scratch space")
 TAINTS = Label("Taints")
 HAS_SCRATCH = Message("an emptyDir is mounted")
 NO_SCRATCH = Message(
-    "no emptyDir is mounted: jobs patch it in",
+    "no emptyDir is mounted: jobs patch one in",
     "Mount one for HOME and TMPDIR; with --queue and Kueue up to 0.16 jobs can't be patched.",
 )
 OUTSIDE_MESH = Message("excluded")
 INSIDE_MESH = Message(
-    "may include the pods: jobs patch it in",
+    "may include the pods: jobs patch in the label",
     'Label the pods sidecar.istio.io/inject: "false"; with --queue and Kueue up to 0.16 jobs '
     "can't be patched.",
 )
 RESTRICTED = Message("meets restricted")
 NOT_RESTRICTED = Message(
-    "does not meet restricted: jobs patch it in",
+    "does not meet restricted: jobs patch in what is missing",
     "Copy our securityContext; with --queue and Kueue up to 0.16 jobs can't be patched.",
 )
 TOLERATED = Message("its devices' taint is tolerated")
 NOT_TOLERATED = Message(
-    "its devices' taint is not tolerated: jobs patch it in",
+    "its devices' taint is not tolerated: jobs patch in a toleration",
     "Copy our toleration; with --queue and Kueue up to 0.16 jobs can't be patched.",
 )
 
@@ -102,7 +102,7 @@ def examine(item: TrainingRuntime) -> Iterator[Finding]:
 
 NO_PYTHON_LABEL = Message(
     "no label states it",
-    "Label it {label}: cells that can't be read there are refused before a start.",
+    "Add the label {label}: cells that its Python can't load are then refused before they start.",
 )
 ANOTHER_PYTHON = Message(
     "{there}; this is {here}", "It can't read functions and classes of a notebook here."

@@ -180,14 +180,14 @@ def _queues(client: Client) -> Iterator[Finding]:
 
 
 DROPS_PATCHES = Message(
-    "{kueue} drops what a job adds to its runtime: with --queue, --volume, --service-account, "
-    "--accelerator and --topology are refused. Put them into a runtime, or install Kueue 0.17.",
+    "{kueue} drops what a job adds to its runtime, so --volume, --service-account, --accelerator "
+    "and --topology are refused with --queue. Set them in a runtime, or install Kueue 0.17.",
 )
 NO_VERSION = Message("unknown version")
 ASSUMED_VERSION = Message(
     "Its version can't be read ({reason}), so it is assumed to be 0.16, which drops what a job "
-    "adds to its runtime: with --queue, --volume, --service-account, --accelerator and --topology "
-    "are refused. Put them into a runtime.",
+    "adds to its runtime: --volume, --service-account, --accelerator and --topology are refused "
+    "with --queue. Set them in a runtime.",
 )
 NO_DEPLOYMENT = Message("no Deployment {name} in namespace {namespace}")
 NO_VERSION_RIGHT = Message("no permission to {right}")

@@ -46,7 +46,7 @@ _COUNTED = (
 SETTINGS = Label("Namespace settings")
 NOTHING_IN_THE_WAY = Message("nothing blocks jobs")
 NOTHING_SEEN_IN_THE_WAY = Message(
-    "not all checked: no permission to read {what}; what was read blocks no job"
+    "not all checked: no permission to read {what}; nothing else blocks jobs"
 )
 
 
@@ -103,8 +103,8 @@ LINKERD = Message(
 )
 ISTIO = Message(
     "pods of {runtimes} join Istio's mesh",
-    "Have them labelled {label}, as ours are. Jobs patch that in, but not with --queue; ranks may "
-    "not find each other then.",
+    "Label them {label}, as ours are. Jobs patch that in, but not with --queue; then ranks may not "
+    "find each other.",
 )
 
 
@@ -126,8 +126,8 @@ UNKNOWN_LEVEL = Message(
 )
 NOT_MET = Message(
     "the namespace enforces restricted; not met by {runtimes}",
-    "Use a runtime whose pods meet it, as ours do. Jobs patch it in, but not with --queue; their "
-    "pods are refused then.",
+    "Use a runtime whose pods meet it, as ours do. Jobs patch in what is missing, but not with "
+    "--queue; then their pods are refused.",
 )
 NEVER_MET = Message(
     "the namespace enforces restricted, which jobs of {runtime} can't meet: {why}",

@@ -195,8 +195,8 @@ CHANNEL_CLOSED_OF = Message(
     "TCP port {port}"
 )
 OPEN_PORT = Message(
-    "Jobs run without; `where` then shows what ranks last reported. To open it, add "
-    "{{protocol: TCP, port: {port}}} to the ports that are open between pods of a job."
+    "Jobs run without it, but `where` shows only what ranks last reported. To open it, allow "
+    "{{protocol: TCP, port: {port}}} between the pods of a job."
 )
 ALLOW_INGRESS = Message(
     "Jobs of more than one node need that traffic: add a NetworkPolicy with "

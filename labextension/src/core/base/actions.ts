@@ -60,7 +60,7 @@ export function confirmationFor(row: Row, action: Action, trans: Translator): Co
       body:
         row.state === 'Running'
           ? trans.__(
-              'The cell is interrupted on all ranks. The session keeps its variables if all of them stop alike.'
+              'The cell is interrupted on all ranks. Variables are kept if the ranks stop in sync.'
             )
           : trans.__('The cell is taken out of the queue of its session.'),
       confirm: trans.__('Cancel Cell'),
@@ -71,7 +71,7 @@ export function confirmationFor(row: Row, action: Action, trans: Translator): Co
     return {
       title: trans.__('Restart %1?', name),
       body: trans.__(
-        'Its ranks are restarted, and all of its variables are lost. A cell that runs is cancelled.'
+        'Its ranks are restarted, and all of its variables are lost. A running cell is cancelled.'
       ),
       confirm: trans.__('Restart Session'),
       dismiss: trans.__('Keep')
@@ -80,7 +80,7 @@ export function confirmationFor(row: Row, action: Action, trans: Translator): Co
   if (action === 'restore') {
     return {
       title: trans.__('Restore variables of %1?', name),
-      body: trans.__('What was saved last replaces variables of the same names.'),
+      body: trans.__('The last saved values replace variables of the same names.'),
       confirm: trans.__('Restore Variables'),
       dismiss: trans.__('Keep')
     };

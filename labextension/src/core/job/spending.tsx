@@ -47,7 +47,7 @@ export function SpendingPart({ spending, cache, host }: SpendingProps) {
         <Spent spending={spending} cache={cache} trans={trans} />
       ) : (
         <>
-          <p class="jaxtrain-quiet">{trans.__('The ranks have not said yet where it goes.')}</p>
+          <p class="jaxtrain-quiet">{trans.__('The ranks have not reported timings yet.')}</p>
           <Cache cache={cache} trans={trans} />
         </>
       )}

@@ -81,7 +81,7 @@ function Places({ row, host }: { row: Row; host: Host }) {
       ))}
       {silent && (
         <p class="jaxtrain-quiet">
-          {trans.__('On a cluster, ranks report where they are after standing still for a while.')}
+          {trans.__('On a cluster, ranks report their line after staying on it for a while.')}
         </p>
       )}
       <table class="jaxtrain-ranks jaxtrain-places">

@@ -61,7 +61,7 @@ export function StatusItem({ store, here, trans, onClick }: StatusItemProps) {
         .join(' · ')
     );
   const more = active.length - lines.length;
-  const idle = jobs ? '' : trans.__('What is used of the machine of Jupyter');
+  const idle = jobs ? '' : trans.__('Resource usage of the Jupyter server');
   const title = [idle, ...lines, more > 0 ? trans.__('and %1 more', more) : ''].filter(Boolean);
   return text ? (
     <button

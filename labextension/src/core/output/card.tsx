@@ -185,7 +185,7 @@ function Buttons({
         <button
           type="button"
           class="jaxtrain-button"
-          title={trans.__('Keep the session for as long as its idle limit from now')}
+          title={trans.__('Restart the idle countdown of the session')}
           onClick={() => host.prolong?.()}
         >
           {actionLabel(row, 'prolong', trans)}

@@ -92,7 +92,7 @@ export function Foot({ store, host }: Props) {
   return (
     <footer class="jaxtrain-foot">
       {ask && (
-        <p class="jaxtrain-ask" title={trans.__('Total of what the job requests')}>
+        <p class="jaxtrain-ask" title={trans.__('Total requested by the job')}>
           <span class="jaxtrain-unseen">{trans.__('Total:')} </span>
           <b>
             {session

@@ -207,7 +207,7 @@ DELETED = Cause(
     id="trainjob-deleted",
     where="TrainJob `deletionTimestamp`",
     sentence="its TrainJob is being deleted",
-    hint=f"If it wasn't you, somebody else deleted it. {_AGAIN}.",
+    hint=f"If you didn't delete it, somebody else did. {_AGAIN}.",
     find=being_deleted,
 )
 

@@ -127,7 +127,7 @@ def memory(_: Seen, pod: Pod) -> Words | None:
     if not out_of_memory(pod):
         return None
     limit = pod.of.trainer.resources.limits.get("memory")
-    return at_limit(limit) if limit else {"limit": "the memory of its node"}
+    return at_limit(limit) if limit else {"limit": "its node's capacity"}
 
 
 def at_limit(limit: str) -> Words:
@@ -163,7 +163,7 @@ def deleted(seen: Seen, pod: Pod) -> Words | None:
 
 
 def _node(pod: Pod) -> str:
-    return pod.of.node or "it was on"
+    return pod.of.node or "(name unknown)"
 
 
 def of_job(reason: str) -> Callable[[Seen], Words | None]:

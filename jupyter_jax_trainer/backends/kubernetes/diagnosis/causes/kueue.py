@@ -125,7 +125,7 @@ def _plainly(message: str) -> str:
     )
     message = re.sub(
         r"\. Pending the preemption of (\d+) workload\(s\)",
-        lambda found: f"; {found[1]} of lower priority will end for it",
+        lambda found: f"; {found[1]} of lower priority will be preempted",
         message,
     )
     return message
@@ -143,7 +143,7 @@ KUEUE = (
         where="Workload `Admitted`, no pods, its event `TrainJobResourcesCreationFailed`",
         sentence="Kueue admitted the job {time} ago, but it is still suspended",
         hint="Kueue up to 0.16 drops a TrainJob's runtimePatches, so the job can't start: cancel "
-        "it. Make the changes of the patches in a runtime instead (--runtime).",
+        "it. Make those changes in a runtime instead (--runtime).",
         find=_stripped,
     ),
     Cause(

@@ -166,7 +166,7 @@ REFUSED = (
     Cause(
         id="changed-meanwhile",
         where="HTTP 409, `Conflict`",
-        sentence="somebody else changed it at the same time",
+        sentence="somebody else changed the object at the same time",
         hint="Try again.",
         match=by_pattern("", 409),
     ),
