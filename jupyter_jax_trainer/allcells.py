@@ -69,7 +69,7 @@ class AllCells:
 
     @contextlib.contextmanager
     def submitting(self) -> Iterator[None]:
-        """Leave text as it is for a while: it is a part of a cell that goes to a job."""
+        """Suspend rewriting while a cell is submitted to a job."""
         self._submitting = True
         try:
             yield
@@ -134,7 +134,7 @@ def rewritten(
         return _below_magic(found[1], lines, at)
     end = _head(lines, is_automagic)
     if any(map(_USE.match, lines[:end])):
-        return lines  # what it says of cells is for those that follow
+        return lines  # `use` applies from the next cell on
     said = [f"print({str(note)!r})\n" for note in _notes(lines[:end], session)]
     if _first(lines[end:]) is None or _is_comment(lines[end:]):
         return [*_ended(lines), *said] if said else lines

@@ -158,12 +158,12 @@ def _ranks(spec: JobSpec) -> list[int] | None:
 
 
 def in_session(spec: JobSpec) -> JobSpec:
-    """Return the options of a cell: those of its session, if it is to run in one that there is.
+    """Return a cell's options, with those of its session if that exists already.
 
     Raises
     ------
     UsageError
-        It has other options than the session, or a job that is none has its name.
+        Its options conflict with the session's, or an ordinary job has the session's name.
     """
     holder = _holder(spec)
     return spec if holder is None else cells.of_cell(spec, holder)
@@ -409,7 +409,7 @@ def submit(
             say.CANNOT_WRITE(error=error.strerror or error, path=directory.path)
         ) from None
     except BaseException:
-        if not directory.cancel.exists():  # then the follower has still to undo something
+        if not directory.cancel.exists():  # if it exists, the follower still has to clean up
             directory.remove()
         raise
     finally:
@@ -523,7 +523,7 @@ def _maker() -> str:
 
 
 def _part(spec: JobSpec, submission: Submission) -> Part:
-    """Return what of a job a bundle is: all of it, or a session, or a cell of one."""
+    """Return the kind of a job's bundle: a whole job's, a session's, or a session cell's."""
     from jupyter_jax_trainer.bundle import Part
 
     if spec.session is None:

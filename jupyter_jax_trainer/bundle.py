@@ -25,7 +25,7 @@ CELL_FILE = "<Cell>"
 
 
 class Part(Enum):
-    """What of a job a bundle is: a session has the worker and no cell, its cells have no worker."""
+    """The kind of a bundle: a session's has the worker but no cell, its cells' have no worker."""
 
     JOB = auto()
     SESSION = auto()
@@ -62,8 +62,8 @@ _OF_LATER = (
     "worker/session.py",
     "worker/shared.py",
 )
-# Bytes that are captured: of so many and the byte code a Secret has room, and of so many nothing
-# goes as the variables of a pod in any case.
+# Captured bytes: up to _FEW a Secret has room for the byte code, too; from _MANY on
+# the bundle never goes as variables of a pod anyway.
 _FEW, _MANY = 200 << 10, 1 << 20
 _MAIN = b"from jupyter_jax_trainer.worker.main import main\n\nmain()\n"
 
@@ -215,13 +215,13 @@ _JAX_SETTINGS = (
 _OF_THIS_MACHINE = ("jax_enable_compilation_cache", "jax_compilation_cache_dir")
 
 
-# What they find in one process has jax run the program again there, without the others: if it has
-# collectives, all wait for ever.
+# When one process finds a NaN or inf, jax reruns the program in that process alone: if it has
+# collectives, all ranks hang.
 _ALONE = ("jax_debug_nans", "jax_debug_infs")
 
 
 def held_back(nodes: int) -> list[str]:
-    """Return the settings of jax that the notebook has made and several processes don't get."""
+    """Return the notebook's jax settings that a multi-process job does not get."""
     return [] if nodes == 1 else [name for name in _ALONE if _settings().get(name)]
 
 
@@ -284,7 +284,7 @@ def _file(package: ModuleType) -> str:
 
 
 def _byte_code(source: bytes, arcname: str, *, optimize: int) -> bytes:
-    """Compile to the form that is used without a look at the source's date."""
+    """Compile to an unchecked hash-based ``.pyc``, used whatever the source's date."""
     unchecked = (1).to_bytes(4, "little")
     made = compile(source, arcname, "exec", dont_inherit=True, optimize=optimize)
     code = marshal.dumps(made)

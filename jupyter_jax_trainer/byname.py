@@ -1,4 +1,4 @@
-"""What is found by its name alone, so that nothing is imported before it is needed.
+"""Load objects by name, so that nothing is imported before it is needed.
 
 There are two such kinds, which `tests/unit/test_layers.py` lists: backends, each of which is a line
 of `backends/registry.py`, and the widget of a job, which stands above all that it shows.

@@ -61,7 +61,7 @@ def _origin() -> Mapping[str, Any]:
 
 
 def _masked(url: SplitResult) -> str:
-    """Return a URL without its credentials; what only names a variable or `git` is none."""
+    """Return a URL with credentials masked, except ``git`` and names of variables."""
     user, at, host = url.netloc.rpartition("@")
     if at and not re.fullmatch(r"git|\$\{\w+\}(:\$\{\w+\})?", user):
         user = _HIDDEN

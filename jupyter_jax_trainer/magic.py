@@ -67,7 +67,7 @@ def _bare(line: str, cell: str) -> None:
 
 
 def _run(line: str, cell: str, shell: Any, *, bare: bool = False) -> None:
-    """Run a cell as `run_cell` does; its text is transformed without a look at where it runs."""
+    """Call `run_cell` with the rewriting of ``--all-cells`` suspended."""
     assert _all_cells is not None, "the magics are registered"
     with _all_cells.submitting():
         run_cell(line, cell, shell, bare=bare)

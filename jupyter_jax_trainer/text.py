@@ -177,7 +177,7 @@ def uncoloured(text: str) -> str:
 
 
 def closed(line: str) -> str:
-    """Return a line at whose end a colour that it left on is over."""
+    """Return a line, with a reset at its end if it may have left a colour on."""
     return line + RESET if "\x1b" in line and not line.endswith(RESET) else line
 
 

@@ -351,7 +351,7 @@ class _Outside:
 
 
 def _goes_by_name(value: Any) -> bool:
-    """Return whether the job imports a value from a package that it has: nothing is sent."""
+    """Return whether the job can import a value by its name, so that nothing is sent."""
     if isinstance(value, ModuleType):
         return not is_own(value)
     if kind_of(value) not in ("class", "function"):

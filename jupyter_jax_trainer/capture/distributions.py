@@ -66,7 +66,7 @@ class Installed:
 
     @cached_property
     def size(self) -> int:
-        """Bytes of its files."""
+        """Bytes of its files, without byte code."""
         found = 0
         for name in self.files or ():
             with suppress(OSError):
@@ -134,7 +134,7 @@ class Installed:
 
     @property
     def is_in_index(self) -> bool:
-        """Whether an index may have it: of a name that somebody has given, it has another one."""
+        """Whether an index may have it: not if pip installed it from a URL or a folder."""
         return not self._direct_url or self.is_from_conda
 
     def provides(self, top: str) -> bool:

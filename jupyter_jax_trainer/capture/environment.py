@@ -43,7 +43,7 @@ _MOST_SHRINKING = 8  # by compression; a matter of time, as packing tells the si
 # Fetches wheels of exact versions (normalized name → version) for a platform, by their file names;
 # `CannotPack` says why it can't.
 Index = Callable[[Mapping[str, str], Platform], Mapping[str, bytes]]
-# Of how many numbers of a version the difference matters to objects that are sent.
+# How many leading numbers of a version matter to objects that are sent.
 _NUMBERS = {"jax": 2, "jaxlib": 2, "numpy": 1, "scipy": 2, "ml-dtypes": 2}
 
 
@@ -292,11 +292,10 @@ class Needs:
             self._follow(one, frozenset([""]))
 
     def check(self, found: Mapping[str, Installed]) -> None:
-        """Refuse what makes a requirement false, of what is sent or of what the image has.
+        """Refuse what breaks a requirement of a package that is sent, or of one in the image.
 
-        What is false here as well is no reason: all is well here with it. Of the image's packages
-        those are looked at that are installed here; another version's requirements are taken for
-        theirs.
+        A requirement that is unmet here, too, doesn't count: everything works here. Of the image's
+        packages only those installed here are checked, by the requirements of the version here.
         """
         there = self.image.distributions
         merged = {**there, **self._given, **{one.name: one.version for one in found.values()}}
@@ -412,7 +411,7 @@ def allows(wanted: Requirement, version: str) -> bool:
 
 
 def _differences(objects: Iterable[str], image: Image) -> Iterator[str]:
-    """Say where objects are sent of what the image has in a version that may not read them."""
+    """Say which objects are sent that the image's version of their package may not read."""
     for name, one in by_modules(elsewhere(objects)).items():
         there, most = image.distributions.get(name), _NUMBERS.get(name)
         if there is None or most is None:

@@ -116,7 +116,7 @@ def left_out_note(left_out: Sequence[str]) -> Text | None:
 
 
 def _stays(path: Path, root: Path) -> bool:
-    """Return whether a file may not leave: a secret, or not in the folder at all."""
+    """Return whether a file must stay: a secret, unreadable, or outside the folder."""
     return (
         not path.resolve().is_relative_to(root)
         or not os.access(path, os.R_OK)
@@ -204,9 +204,9 @@ class _Search:
             yield name
 
     def _entries(self, folder: str, part: str, more: bool) -> Iterator[tuple[str, bool]]:
-        """Yield what a part of a pattern finds in a folder, and whether it is a folder.
+        """Yield the entries of a folder that match a part, and whether each is a folder.
 
-        Only the last part, when no `more` follow, means what has a name like a hidden one's.
+        Hidden ones are noted as ignored only for the last part, when no `more` follow.
         """
         try:
             entries = sorted(os.scandir(self._root / folder), key=lambda entry: entry.name)

@@ -56,7 +56,7 @@ class Imports:
         return bool(self.certain or self.possible)
 
     def follow(self, modules: Mapping[str, bytes]) -> None:
-        """Note what the modules import that these names stand for, and so on.
+        """Note what the modules behind these names import, recursively.
 
         Of a package that goes whole only what is reached counts: its tests, say, run nowhere.
 

@@ -1,4 +1,4 @@
-"""What a kernel has sent to a session, and what of the notebook has to be sent with the next cell.
+"""Track what a kernel has sent to a session, and select what the next cell has to send.
 
 What a session has assigned stays there. A variable of the notebook is sent when the session has
 none of its name, and again when a cell of the notebook that assigns it has run, or its content has
@@ -239,7 +239,7 @@ class Ledger:
     def differing(
         self, names: Iterable[str], entries: Mapping[str, _Entry], values: Namespace
     ) -> list[str]:
-        """Return which variables that the session has are others, it may be, in the notebook.
+        """Return which of the session's variables may differ from the notebook's.
 
         Parameters
         ----------
@@ -292,7 +292,7 @@ class Ledger:
     def settle(self, cell: Hashable, number: int | None, *, succeeded: bool) -> None:
         """Take note of how a cell has ended, after a look at what the session has.
 
-        What did not arrive was not sent, and what a failed cell did not come to is not assigned.
+        What did not arrive counts as unsent, what a failed cell did not reach as unassigned.
 
         Parameters
         ----------

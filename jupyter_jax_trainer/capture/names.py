@@ -326,7 +326,7 @@ class _Walker:
             self._branch([node.msg], [])
 
     def _loop(self, head: list[ast.AST], body: list[ast.stmt]) -> tuple[_State | None, _Loop]:
-        """Visit an iteration that may be any; give the state at its head and how it is left."""
+        """Visit an arbitrary iteration; return the state at its head and how it exits."""
         assert self.names.state is not None
         self.names.unbind(deleted_names(body))
         self.names.state.maybe |= {self.names.key(name) for name in bound_names(body)}

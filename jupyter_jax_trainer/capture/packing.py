@@ -112,9 +112,9 @@ _MOST_KEPT = 64 << 20
 def pack(one: Installed, platform: Platform) -> Wheel:
     """Pack a distribution.
 
-    Its modules and data go, and its metadata with the entry points; scripts and what else is
-    outside of its folder do not. Of an editable one the metadata goes: its modules are own ones.
-    Where the same Python runs the byte code goes along that is here, which takes long to compile.
+    Its modules, data, and metadata with entry points are packed; scripts and other files outside
+    its folder are not. Of an editable one only the metadata is: its modules travel as own modules.
+    For the same Python existing byte code goes along, since compiling takes long.
 
     Raises
     ------

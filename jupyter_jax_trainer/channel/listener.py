@@ -67,7 +67,7 @@ class Asked:
 
 
 class Listener:
-    """Listens for requests; nothing of it waits.
+    """Listens for requests without blocking.
 
     Parameters
     ----------

@@ -35,7 +35,7 @@ def placed(rank: int, state: Phase, where: Position | None) -> RankPlace:
 
 
 def rank_place(rank: RankState, now: float, why: str | None = None) -> RankPlace:
-    """Return where a rank is that can't be asked, as far as it has said so a moment ago.
+    """Return the place of a rank that can't be asked, if it reported one a moment ago.
 
     Parameters
     ----------

@@ -405,7 +405,7 @@ def doctor(context: Context, values: Given, words: list[str]) -> None:
 
 
 def key(context: Context, values: Given, words: list[str]) -> None:
-    """Take the key that signs a user's jobs to another machine."""
+    """Export or import the key that signs a user's jobs."""
     from jupyter_jax_trainer.trust import signing
 
     verb, file = words

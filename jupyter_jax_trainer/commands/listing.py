@@ -294,7 +294,7 @@ def details(job: Job) -> str:
 
 
 def places_table(places: Iterable[RankPlace]) -> str:
-    """Lay out where ranks are, those first that are where few are."""
+    """Lay out where ranks are, the smallest groups first."""
     rows = [
         (
             runs_text(group.ranks),

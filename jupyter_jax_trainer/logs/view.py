@@ -156,7 +156,7 @@ class LogView:
         flags = _bytes([(0, count)], count)
         if self._slots is not None:
             begins = [0, *merged.ends]
-            # Lines that are gone belong to nobody, and may have been his.
+            # Lost lines have no source, and may be from one of these.
             ours = (n for n, slot in enumerate(merged.slots) if slot is None or slot in self._slots)
             flags &= _bytes(((begins[n], merged.ends[n]) for n in ours), count)
         if self._include or self._exclude:

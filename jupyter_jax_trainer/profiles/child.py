@@ -1,4 +1,4 @@
-"""The process in which profiles are read: what a pod has written can't take more than that.
+"""The process in which profiles are read, so that a pod's files can crash nothing else.
 
 It is started with folders of ranks, as ``RANK=FOLDER``, and writes a line of JSON for each; or with
 ``--perfetto TRACE FOLDER``, and exports a trace into a folder.

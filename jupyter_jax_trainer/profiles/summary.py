@@ -10,7 +10,7 @@ from jupyter_jax_trainer.jobdir.formats import Shape, misfit
 from jupyter_jax_trainer.messages import profiles as say
 
 HOST, DEVICE, CPU = "host", "device", "cpu"
-_IDLE = 0.3  # share of the time in which devices have nothing to do, of a job that its host bounds
+_IDLE = 0.3  # share of idle device time that makes a job host-bound
 _MOST = 30  # operations, or places that allocate
 _TEXT = 400  # characters
 

@@ -199,7 +199,7 @@ def _seconds(data: ProfileData, totals: _Totals) -> float:
 
 
 def _average(spans: dict[str, list[tuple[float, float]]], devices: int) -> float:
-    """Return in how many seconds there was anything, on average over devices."""
+    """Return the seconds that the spans cover, averaged over devices."""
     if not devices:
         return 0.0
     total = 0.0

@@ -1,4 +1,4 @@
-"""The jobs as a list shows them: kept by change, for all pages together."""
+"""The rows of the job list, updated incrementally and shared by all pages."""
 
 from __future__ import annotations
 

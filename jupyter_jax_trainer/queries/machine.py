@@ -1,7 +1,7 @@
 """The resources of a job's ranks as its page draws them: few lines, however many ranks there are.
 
-Up to some ranks each has a line of its own. Of more there are the least, the median and the most,
-and lines of those that differ from all others.
+Up to eight ranks have a line each. For more, it draws the minimum, the median and the maximum, and
+lines of up to three ranks that are far from the median.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from jupyter_jax_trainer.queries.protocol import Course, CourseLine, Machine, Ro
 
 _ALONE = 8  # ranks that each have a line
 _ODD = 3  # lines of ranks that differ
-_FAR, _APART = 4.0, 0.1  # of their spread, and of the median: from there on they do
+_FAR, _APART = 4.0, 0.1  # times the median deviation, and the median: beyond both
 _POINTS = 160  # of a line
 _SPARK = 24  # of the small line in the table of ranks
 _GIB, _MB = float(1 << 30), 1e6
@@ -181,7 +181,7 @@ def _band(by_rank: Mapping[int, Points]) -> dict[Role, Points]:
 
 
 def _odd(by_rank: Mapping[int, Points]) -> list[int]:
-    """Return the ranks that differ from all others, the farthest first."""
+    """Return the outliers among ranks, the farthest from the median first."""
     means = {rank: statistics.fmean(points.values()) for rank, points in by_rank.items()}
     middle = statistics.median(means.values())
     away = {rank: abs(mean - middle) for rank, mean in means.items()}

@@ -28,8 +28,8 @@ MAX_TOPICS = 64  # that one page may have open
 MAX_WAITING = 256  # messages of a page that are not worked off yet
 _IDLE = 5.0  # seconds that the thread sleeps when nothing is open
 _SHORTEST = 0.005
-# Of the time after which a page that hears nothing takes its connection for dead, though nobody has
-# closed it: after so much without a message one is sent that says nothing.
+# Share of the silence after which a page takes its connection for dead, though nobody closed it:
+# after that much, a keep-alive message is sent.
 _QUIET = 0.375
 
 

@@ -161,7 +161,7 @@ def _pages(path: Path, uid: str | None) -> LinePages:
 
 
 def _part(name: str, asked: Asked, pages: LinePages) -> object:
-    """Return so many of them, from one on: a job may have millions."""
+    """Return one page of reports or events: a job may have millions."""
     given = asked.query.get("from", "0")
     if not re.fullmatch("[0-9]{1,12}", given):
         raise UsageError(say.NOT_A_START(given=given))

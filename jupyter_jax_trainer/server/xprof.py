@@ -60,7 +60,7 @@ class Page(web.RequestHandler):
     """What XProf answers, for whoever knows the secret."""
 
     def set_default_headers(self) -> None:
-        """Take all rights of the origin, errors included."""
+        """Deny pages all rights of the origin, error pages included."""
         self._restrict(None)
 
     def _restrict(self, viewer: Viewer | None) -> None:

@@ -76,7 +76,7 @@ spec:
 
 
 def name_of(job: Job) -> str:
-    """Return the name of the objects: the job's own has a Service of its name where it ran."""
+    """Return the objects' name, not the job's: that one has a Service where the job ran."""
     return f"{job.name[:_LONGEST].rstrip('-')}-again"
 
 

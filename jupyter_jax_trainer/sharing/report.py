@@ -160,7 +160,7 @@ def _environment(job: Job, clean: _Cleaner) -> list[str]:
 
 
 class _Cleaner:
-    """Hides secrets: what looks like one, and values of the job's variables, wherever they are."""
+    """Hides secrets: text that looks like one, and the values of the job's secret variables."""
 
     def __init__(self, job: Job) -> None:
         given = [(v, masking.variable(name, v)) for name, v in job.spec.env]
@@ -174,7 +174,7 @@ class _Cleaner:
         return text
 
     def __call__(self, text: str) -> str:
-        """Return text without both."""
+        """Mask the values, and what looks like a secret, in text."""
         for value in self._values:
             text = text.replace(value, masking.HIDDEN)
         return masking.text(text)

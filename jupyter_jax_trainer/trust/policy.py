@@ -186,7 +186,7 @@ def harmless(data: MimeBundle) -> MimeBundle:
 
 
 def _is_base64(value: JsonValue) -> bool:
-    """Return whether it can be nothing else, wherever a front end may put it."""
+    """Return whether it is strictly base64, and so safe wherever a front end may put it."""
     if not isinstance(value, str):
         return False
     try:

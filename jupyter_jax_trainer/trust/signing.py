@@ -117,7 +117,7 @@ def sign(statement: Statement) -> str:
 
 
 def derive(purpose: str) -> str:
-    """Return a key for something else, of the key that signs, of which it tells nothing.
+    """Derive a key for another purpose from the signing key, without revealing that.
 
     Raises
     ------

@@ -197,7 +197,7 @@ def detached(job: Job) -> JobDetached:
 
 
 def ended_meanwhile(job: Job) -> JobDetached:
-    """Make the error for an interrupt after which the job ended before its cell did."""
+    """Make the error for a job that ended between an interrupt and the end of its cell."""
     return JobDetached(say.ENDED_MEANWHILE(name=job.name))
 
 

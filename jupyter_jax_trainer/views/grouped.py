@@ -131,7 +131,7 @@ class Grouped:
         return [rank for rank, item in items.items() if item == first]
 
     def _comes_later(self, item: _Item) -> bool:
-        """Return whether another rank will have the same after what is its next."""
+        """Return whether the item is further back in another rank's queue."""
         return any(
             item == later and queue.items[0][1] != item
             for queue in self._queues.values()

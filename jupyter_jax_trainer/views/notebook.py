@@ -68,8 +68,8 @@ class NotebookView:
         first, self._facts = self._facts is None, facts
         self._log.where = facts.log
         if first and job is not None:
-            # Pages learn by a change that this cell prints the log: one that is loaded later has
-            # the card, and gets no line that is printed.
+            # An update tells open pages that this cell prints the log: a page loaded later has
+            # the card, but gets none of the printed lines.
             self._show_card(snapshot, None)
         self._job = job
         self._show_card(snapshot, None)

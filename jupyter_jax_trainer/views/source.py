@@ -96,9 +96,9 @@ class Source:
             view.log(self._log.finish(), b"")
 
     def _settled(self) -> int:
-        """Return how far the log had come when every display before that was known.
+        """Return the offset in the log up to which every display is known.
 
-        Where the index does not say it, it is true of what was there a moment ago.
+        Where the index does not say, it is the log's length a moment ago.
         """
         now = time.monotonic()
         self._sizes.append((now, self._size()))
@@ -133,7 +133,7 @@ class Source:
         return place if ended else max(place, self._size_before(_HOLD))
 
     def _end(self, snapshot: JobState) -> int | None:
-        """Return where the rank says no more than how the job failed, if it ends so; else None.
+        """Return where the job's failure begins, if it is the rank's last output; else None.
 
         Ranks often fail alike, so it may be another rank that was the first.
         """

@@ -1,7 +1,6 @@
 """The worker: one process of a job, from the bundle to the end.
 
-Until jax.distributed is up only the standard library is used, and nothing is unpickled before the
-manifest says that this Python can read it.
+Nothing is unpickled before the manifest says that this Python can read it.
 """
 
 from __future__ import annotations

@@ -268,7 +268,7 @@ class KubernetesBackend(Backend):
         return control.job_yaml(_of_own_pods(directory), directory)
 
     def where(self, directory: JobDir) -> Sequence[RankPlace]:
-        """Ask the job's follower; else return where ranks said to be when they stood still."""
+        """Ask the job's follower; else return the places that stationary ranks last reported."""
         from jupyter_jax_trainer.channel import asking
         from jupyter_jax_trainer.channel.places import rank_place
 

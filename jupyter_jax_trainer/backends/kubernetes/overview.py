@@ -1,4 +1,4 @@
-"""All TrainJobs of a namespace in one list, whoever made them: kept by change, read at any time."""
+"""A list of all TrainJobs of a namespace, whoever made them, updated incrementally."""
 
 from __future__ import annotations
 

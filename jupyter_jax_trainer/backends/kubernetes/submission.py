@@ -319,8 +319,8 @@ class KubernetesSubmission:
         self._plan_packages(directory.bundle, spec, plan)
         packed, job, secrets = launch.manifests(directory.bundle, manifest, spec, plan)
         manifest["frame_key"] = packed.key
-        # The pods go on when this machine loses power, and their words are worth nothing then
-        # without the key.
+        # The pods keep running if this machine loses power; without the key, their messages
+        # can't be trusted then.
         files.write_json(directory.manifest, manifest, durable=True)
         sync_folder(directory.path.parent)
         state = launch.submitted_state(spec.nodes)
@@ -397,7 +397,7 @@ class KubernetesSubmission:
 
 
 def _offer_notes(offered: offering.Offered, image: str | None) -> Iterator[str]:
-    """Say what goes along for an image of which nothing is known, and how less would."""
+    """Say what is sent for an unknown image, and how to send less."""
     names = {one["file"]: f"{one['name']} {one['version']}" for one in offered.offers}
     sent = [wheel for wheel in offered.wheels if wheel.file in names]
     if not sent or not image:
@@ -424,7 +424,7 @@ def _patches_in_queue(
 
 
 def _has_ended_here(found: TrainJob) -> bool:
-    """Return whether a TrainJob is one whose end we know before the cluster has worked it out."""
+    """Return whether we know that a TrainJob has ended, though the cluster may not show it yet."""
     directory = layout.with_uid(launch.uid_of(found))
     if directory is None:
         return False

@@ -106,7 +106,7 @@ def _seconds(text: str | None) -> float:
 
 
 def right_for(method: str, path: str, watch: bool) -> tuple[str, str]:
-    """Say what a request needs in the words of rights: a verb and a resource."""
+    """Return the RBAC verb and resource that a request needs."""
     words = path.strip("/").split("/")
     words = words[2:] if words[0] == "api" else words[3:]
     if words[:1] == ["namespaces"] and len(words) > 2:

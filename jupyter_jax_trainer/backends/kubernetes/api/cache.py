@@ -182,7 +182,7 @@ class Store:
     def take_gone(
         self, name: str, uid: str | None = None, trainjob: str | None = None
     ) -> dict[str, Pod]:
-        """Give, once, the pods of a job that have gone, as they were last: how they went."""
+        """Return, once, a job's deleted pods as last seen, which tells how they ended."""
         gone = self._gone.get(name, {})
         taken = {
             key: gone.pop(key).it
@@ -256,7 +256,7 @@ class Store:
 
 
 def _removed(kept: dict[str, dict[str, _Value]], name: str, uid: str) -> _Value | None:
-    """Forget one thing of several that are kept under a name, and return what was known of it."""
+    """Remove the entry with this uid under a name, and return it."""
     found = kept.get(name, {})
     before = found.pop(uid, None)
     if not found:

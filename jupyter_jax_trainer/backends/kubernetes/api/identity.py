@@ -17,7 +17,7 @@ from jupyter_jax_trainer.jobdir.manifest import Manifest, attached_of
 
 
 def note(directory: JobDir, uid: str) -> None:
-    """Note which TrainJob is the job's: lost, a copy of its annotations would pass for it."""
+    """Note which TrainJob is the job's: without it, a copy of its annotations would pass for it."""
     files.write_json(directory.trainjob, {"uid": uid}, durable=True)
 
 

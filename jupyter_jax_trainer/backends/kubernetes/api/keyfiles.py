@@ -1,7 +1,7 @@
-"""Where the official client writes certificates and keys of a kubeconfig: it reads them as files.
+"""Where the official client writes a kubeconfig's certificates and keys, which it needs as files.
 
-They are kept among the files of the job store, where nobody tidies up, and go with their process;
-what a killed one has left, the next one removes.
+They are in the job store, where nobody tidies up, and are deleted when their process ends; the
+next process removes what a killed one left.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def folder() -> Path | None:
 
 
 def forget_lost() -> None:
-    """Let the official client write files again that somebody has removed: it remembers them."""
+    """Make the official client, which caches its files, rewrite those that somebody removed."""
     module = sys.modules.get("kubernetes.config.kube_config")
     known: dict[str, str] = getattr(module, "_temp_files", {})
     for content, name in list(known.items()):

@@ -1,7 +1,7 @@
-"""Of which TrainJob a pod is: by the uids of those that control it, Pod → Job → JobSet → TrainJob.
+"""Find a pod's TrainJob by the uids of its controllers: Pod → Job → JobSet → TrainJob.
 
-Labels, annotations and variables are copied by anybody who may create a pod of his own; an owner's
-uid is looked up here, each JobSet once.
+Anybody who may create pods can copy labels, annotations and variables; an owner's uid is looked up
+here, once per JobSet.
 """
 
 from __future__ import annotations

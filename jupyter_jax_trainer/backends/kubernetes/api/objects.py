@@ -408,7 +408,7 @@ class Security(Part):
         return [str(one.get("name")) for one in mappings(self.json.get("sysctls"))]
 
     def within_pod(self, pod: Security) -> Security:
-        """Return what is so for a container: what it doesn't say itself, its pod says."""
+        """Return a container's effective context: its own settings override its pod's."""
         return Security({**pod.json, **self.json})
 
 

@@ -109,9 +109,9 @@ class PortForward:
 
 
 def _message(data: memoryview) -> bytes | memoryview:
-    """Return a message with data for the port, xor a key.
+    """Return a WebSocket frame with data for the port, masked with a random key.
 
-    That is for proxies which take what they pass on for HTTP.
+    Masking is for proxies that take what they pass on for HTTP.
     """
     size, key = 1 + len(data), os.urandom(4)
     if size < 126:

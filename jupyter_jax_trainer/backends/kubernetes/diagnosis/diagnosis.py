@@ -206,7 +206,7 @@ def _with_others(found: Verdict, seen: Seen) -> Verdict:
 
 
 def _going(seen: Seen) -> Verdict:
-    """Return how far a job is that nothing keeps from running."""
+    """Return the progress of a job that nothing keeps from running."""
     running = len(seen.states) >= seen.nodes and all(state in _BEGUN for state in seen.states)
     found = _first(RUNNING, seen)
     if running:
@@ -274,7 +274,7 @@ def starved(limit: str | None) -> Verdict:
 def _ended_before(ended: float | None, deleted: float | None, end: Ended | None) -> bool:
     """Return whether a container ended by itself before its pod was deleted; in whole seconds.
 
-    In the second of the deletion nothing is killed: there is time to end after SIGTERM.
+    A SIGKILL in the same second is not from the deletion, which sends SIGTERM and waits.
     """
     if ended is None or deleted is None or end is None:
         return False

@@ -99,7 +99,7 @@ def examine(context: str | None, namespace: str | None, *, asked: bool) -> Itera
 
 
 def _has_namespace(client: Client) -> bool:
-    """Return whether the namespace is there; those who may not look are believed."""
+    """Return whether the namespace exists; assume so if the user may not read it."""
     try:
         path = f"/api/v1/namespaces/{client.namespace}"
         client.request("GET", path, timeout=timeouts.DOCTOR.seconds)

@@ -1,6 +1,6 @@
-"""What of a namespace can stand in the way of jobs: meshes, PodSecurity, quotas, network policies.
+"""Check a namespace for obstacles to jobs: meshes, PodSecurity, quotas, network policies.
 
-What there is no permission to read is said, and is no error: no job needs these rights.
+A missing right to read them is reported, but is no error: no job needs these rights.
 """
 
 from __future__ import annotations

@@ -274,7 +274,7 @@ def _cutting(
 ) -> str:
     """Name the policies that cut the first of two ranks off the second; mostly there is none.
 
-    One is blamed only if it surely selects the ranks, and believed to let them through if it may.
+    A policy counts as isolating only if it surely selects the ranks, and as allowing if it may.
     """
     of_kind = [policy for policy in policies if kind in policy.types]
     for subject, peer in pairs:

@@ -1,4 +1,4 @@
-"""Asks the ranks of one job through its channel, and says what they can't be asked for."""
+"""Asks the ranks of one job through its channel, and reports why they can't be asked."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from jupyter_jax_trainer.worker.records import Position, Whereabouts
 
 _PAUSE = 0.2  # seconds
 _AGAIN = 10.0  # seconds after which a failed take-over is tried again
-_LASTS = 10.0  # seconds after which a channel is missing, and no pod has just gone
+_LASTS = 10.0  # seconds before a channel counts as missing: a pod may have just gone
 _SELDOM = 300.0  # seconds between looks for one that is missing for long
 _UNKNOWN: Position = {
     "cell": "",
@@ -123,8 +123,8 @@ class Asker:
     def positions(self) -> list[Position | None]:
         """Return where each rank is; None for one that does not answer.
 
-        Of one that can't be asked it is what it said last. It says so again and again while it
-        stays at a line; where it has not, it gets on.
+        For a rank that can't be asked, it is the last report. A rank repeats that while it stays
+        at a line; if it has not, it has moved on.
         """
         reach = self._look()
         found = {} if reach.target is None else self._ask(reach.target)[0]
@@ -169,7 +169,7 @@ class Asker:
             return {}, reason_of(error)
 
     def _note_lack(self, lacking: Mapping[str, str]) -> None:
-        """Say what keeps from ranks, once it has lasted for a while; look again until it is over.
+        """Report why ranks can't be reached, once it has lasted a while; recheck until it is over.
 
         Parameters
         ----------
@@ -233,7 +233,7 @@ def _is_known(found: Whereabouts | None) -> TypeGuard[Whereabouts]:
 
 
 def _heard(rank: RankState, now: float) -> Position:
-    """Return where a rank that can't be asked is, by the clock of the one who hears it."""
+    """Return the last reported place of a rank that can't be asked, if recent by our clock."""
     where = rank.get("where")
     if where is None:
         return _UNKNOWN

@@ -82,7 +82,7 @@ def attach(name: str, context: str | None, namespace: str | None) -> JobDir:
             "uid": said["uid"],
             "backend": "kubernetes",
             "host": "",
-            # Not what it says itself: by this the newest of all jobs is told.
+            # Not its own claim: this decides which job is the newest.
             "created": found.created or time.time(),
             "spec": said["spec"],
             "plan": plan,

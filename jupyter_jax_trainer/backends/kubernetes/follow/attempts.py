@@ -12,7 +12,7 @@ from jupyter_jax_trainer.backends.kubernetes.submit.restarts import attempt_of
 
 
 class Attempts:
-    """The pods of a followed job, those of attempts before this one apart from the present ones.
+    """The pods of a followed job, with those of earlier attempts kept apart.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ class Attempts:
     def _number(self, seen: Seen) -> int:
         """Return how often the cluster has started all ranks again, where the job may.
 
-        No label makes that more than the job may: each restart is written down.
+        Capped at the job's limit, whatever labels say: each restart is written down.
         """
         found = max(map(attempt_of, (*seen.jobs, *self.pods.values())), default=0)
         return min(found, self._most)

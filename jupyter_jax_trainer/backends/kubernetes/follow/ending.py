@@ -134,7 +134,7 @@ def _not_sent(error: ErrorRecord, directory: JobDir) -> str | None:
 
 
 def nothing_came(spec: JobSpec, returns: bool, why: str | None) -> list[ResultInfo]:
-    """Make the table of results of a job that has succeeded, and whose word of them is missing.
+    """Make the results table of a job that succeeded, but whose message about them was lost.
 
     The ranks always say what they send; nothing of that was heard.
     """

@@ -1,4 +1,4 @@
-"""What the ranks of a session are told, one after another, until it has arrived."""
+"""Instructions to a session's ranks, sent one after another until each has arrived."""
 
 from __future__ import annotations
 

@@ -246,7 +246,7 @@ class Fetch(threading.Thread):
                     left -= len(data)
 
     def _take(self, part: Path) -> None:
-        """Check what was fetched, and make it the job's results: on the disk, the pod ends then."""
+        """Check what was fetched, and put it in place durably: the pod ends after that."""
         with part.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         if digest != self._held["sha256"]:

@@ -129,7 +129,7 @@ class Followed:
         self._uid = directory.read_trainjob_uid()  # of its TrainJob
         self.trouble: str | None = None
         self.lacking: list[str] = []  # what is lost for want of rights
-        self.unseen: str | None = None  # the part of that which leaves the card without words
+        self.unseen: str | None = None  # the part of it that the card would not mention
         self.polled = True
         self.wanted: set[JobSetRef] = set()  # JobSets whose owners have to be looked up
         self._said: set[str] = set()
@@ -176,7 +176,7 @@ class Followed:
                 self.record.event("warning", text)
 
     def _lack_channel(self, words: str | None) -> None:
-        """Say on the card what keeps from the ranks' channel; None once it works."""
+        """Show on the card why the ranks' channel is unavailable; None once it works."""
         with self._guard:
             self.record.lack_channel(words)
             self.ranks.spoken = True
@@ -387,7 +387,7 @@ class Followed:
         pods, gone = store.pods(*self._known_as), store.take_gone(*self._known_as)
         self._attempts.pods.update(gone)
         self._attempts.pods.update(pods)
-        # What the others say is no word of this job's: only their logs are shown.
+        # Messages of other pods don't count as this job's: only their logs are shown.
         if self._uid is not None:
             self.streams.proven.update(
                 uid
@@ -423,7 +423,7 @@ class Followed:
 
     @property
     def _known_as(self) -> tuple[str, str, str]:
-        """By what the store knows our pods and Jobs."""
+        """Name, own id and TrainJob uid by which the store finds our pods and Jobs."""
         return self.name, self.manifest["uid"], self._uid or _UNSEEN
 
     def _say(self) -> None:
@@ -459,9 +459,9 @@ class Followed:
 
     @property
     def _suspended(self) -> bool:
-        """Whether somebody has suspended the job, other than we to keep it from running again.
+        """Whether the job is suspended, other than by us to keep it from running again.
 
-        One that had ended before stays ended.
+        A job that had ended before stays ended.
         """
         found = self._trainjob
         return (
@@ -475,7 +475,7 @@ class Followed:
 
     @property
     def _lost_a_rank(self) -> bool:
-        """Whether a rank of a job that may start again has ended for no fault of the cell."""
+        """Whether a restartable job has lost a rank through no fault of the cell."""
         return bool(self._most and self.ranks.lost_one)
 
     # -- the end -------------------------------------------------------------------------------
@@ -580,7 +580,7 @@ class Followed:
     def _fetch_held(self) -> None:
         """Fetch results that rank 0 holds until somebody takes them; of others only trusted ones.
 
-        The user may say so while they are held: it is asked again at each look.
+        The user may grant trust while they are held, so it is checked at each look.
         """
         if self._kept.held is None or self._fetching is not None:
             return
@@ -626,7 +626,7 @@ class Followed:
             self._profiles[known].start()
 
     def _settle_profile(self, directory: JobDir, held: HeldProfile) -> None:
-        """Unpack a profile that was fetched, while the rank waits: what ends then has it."""
+        """Unpack a fetched profile while the rank waits, so that it is there when the job ends."""
         found = profiles.unpack(directory, held["rank"], held["taken"])
         with self._guard:
             record = self.record
@@ -638,7 +638,7 @@ class Followed:
             record.profiled(held["taken"]["name"], found)
 
     def _forget_profile(self, directory: JobDir, held: HeldProfile) -> None:
-        """End with a profile that a rank has held; if it is not here, that is said."""
+        """Finish with a profile that a rank held; if it is missing, say so."""
         folder = directory.profiles / held["taken"]["name"] / f"rank-{held['rank']}"
         if not folder.exists():
             self._settle_profile(directory, held)

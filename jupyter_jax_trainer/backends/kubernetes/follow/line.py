@@ -331,7 +331,7 @@ class Line:
 
 
 def owner_of(epoch: int) -> Owner:
-    """Return by what the pods tell this job store from another one."""
+    """Return the identity by which pods tell this job store from others."""
     return Owner(store.own_id(), epoch)
 
 

@@ -104,7 +104,7 @@ class Ownership:
             self._on_event("warning", refusal)
 
     def take_over(self, line: Line, target: Target) -> None:
-        """Become the owner; whoever dies in here is followed by one that does it once more.
+        """Become the owner; if this process dies here, the next follower does it again.
 
         Raises
         ------

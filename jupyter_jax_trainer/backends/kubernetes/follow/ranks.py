@@ -275,7 +275,7 @@ class Ranks:
     def start_again(self, attempt: int, most: int) -> None:
         """Note that all ranks start again, and why; forget those before.
 
-        A follower that dies in here has noted no restart yet, and the next one does it once more.
+        If the follower dies here, no restart is noted yet, and the next follower does it again.
         """
         reason = self.why_lost
         self.kept.begin_anew()

@@ -190,7 +190,7 @@ class Kept:
         return True
 
     def next_order(self) -> int:
-        """Return the next place among what ranks have said, and how they ended."""
+        """Return the next sequence number for errors and ends of ranks."""
         self._order += 1
         return self._order
 

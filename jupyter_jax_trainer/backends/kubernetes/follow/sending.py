@@ -1,4 +1,4 @@
-"""Send a job's bundle to the pods that wait for it: once through the API, and from there on."""
+"""Send a job's bundle to the pods that wait for it: once through the API, then from pod to pod."""
 
 from __future__ import annotations
 

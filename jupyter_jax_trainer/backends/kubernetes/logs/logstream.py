@@ -33,7 +33,7 @@ _SETTLES_AFTER_LAST_WORD = 0.1  # of a worker, which prints nothing after it
 
 
 class _NotWrittenError(Exception):
-    """The spool could not write, or who takes the messages has failed."""
+    """The spool could not write, or the message handler failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +263,7 @@ class LogStream(threading.Thread):
         return bool(last) and last[:_BEGINNING] == self._last
 
     def _give_up(self) -> None:
-        """Be done with what the cluster does not have any more, or does not give."""
+        """Give up on a log that the cluster no longer has, or does not return."""
         if self._rest is not None:  # all was read, and no more came: it has only not settled
             with _writing():
                 self._spool.feed(self._rest)
@@ -368,7 +368,7 @@ class LogStream(threading.Thread):
 
 @contextlib.contextmanager
 def _writing() -> Iterator[None]:
-    """Tell what goes wrong with writing from what goes wrong with reading."""
+    """Turn errors in writing into `_NotWrittenError`, to tell them from errors in reading."""
     try:
         yield
     except Exception as error:

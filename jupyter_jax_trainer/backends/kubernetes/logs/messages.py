@@ -164,7 +164,7 @@ class Message:
     kind
         ``running``, ``finished``.
     incarnation, number
-        Of which process of the rank it is, and the how-many-eth; 0 for what the reader adds.
+        Which process of the rank sent it, and its sequence number; 0 for what the reader adds.
     """
 
     kind: str
@@ -173,7 +173,7 @@ class Message:
 
     @property
     def frame(self) -> Frame | None:
-        """By which it is known again; None for what the reader adds."""
+        """Identifies the message; None for what the reader adds."""
         return [self.incarnation, self.number] if self.number else None
 
 

@@ -1,4 +1,4 @@
-"""Do once more what was read, from the segments on disk: the same comes of it."""
+"""Replay what was read from the segments on disk, with the same result."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NOTHING = Record(STATE, False, 0, b"[null, -1]\0")
 
 
 class Redone:
-    """What a stream has come to, by its segments.
+    """The state of a stream, replayed from its segments.
 
     Parameters
     ----------

@@ -200,7 +200,7 @@ class Streams:
         return True
 
     def _begins_anew(self, source: int | str, attempt: Attempt) -> str | None:
-        """Return what begins where it is not the first attempt; None where it is."""
+        """Return a heading for a later attempt; None for the first."""
         if attempt.number:
             return say.ATTEMPT(number=attempt.number + 1, pod=attempt.pod)
         if number := self._restarts.get(attempt.uid):
@@ -208,12 +208,12 @@ class Streams:
         return say.STARTED_AGAIN(pod=attempt.pod) if self._logs[source].length else None
 
     def _take_unproven(self, rank: int, message: Message, place: int) -> None:
-        """Take of a pod that may be somebody else's what the reader itself has seen in its log."""
+        """Take only what the reader itself adds, from a pod that may be somebody else's."""
         if isinstance(message, (Gap, NodeSays)):
             self._on_message(rank, message, place)
 
     def _take_other(self, source: str, message: Message, _place: int) -> None:
-        """Take what a log of no rank can tell: its node speaks in it."""
+        """Take a message from a log of no rank: only its node's words count."""
         if isinstance(message, NodeSays):
             self._on_problem(say.NODE_REPORTS(log=source, text=message.text))
 

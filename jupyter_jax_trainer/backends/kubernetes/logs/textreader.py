@@ -1,4 +1,4 @@
-"""From the lines that the cluster sends to text and messages, the same each time it is done."""
+"""Turn lines that the cluster sends into text and messages, deterministically."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class TextReader:
         self._open: list[bytes] = []  # lines of the message that is not complete
         self._incarnation = ""
         self._number = 0  # of its last message
-        # Lines and bytes that it had printed, by its last word; ours then; ours at the last
-        # message; and in the text so far. Of the bytes -1 is: it has not said.
+        # Lines and bytes printed, by its last report; our counts then; our counts at the last
+        # message; and in the text so far. -1 bytes means that it has not said.
         self._count, self._size = 0, -1
         self._counted_at, self._sized_at = 0, 0
         self._framed_at, self._framed_size = 0, 0

@@ -66,7 +66,7 @@ class Contents:
 
 
 def machine() -> str:
-    """Return the kind of processor that nodes are taken to have: this machine's, if it is one."""
+    """Return the CPU architecture assumed for nodes: this machine's, if it runs Linux."""
     return platform.machine() if sys.platform == "linux" else "x86_64"
 
 
@@ -100,7 +100,7 @@ def known(item: TrainingRuntime, image: str | None) -> Image | None:
 
 
 def unknown(python: str) -> Platform:
-    """Return what an image is taken to have for what goes along in case: any glibc of today.
+    """Return the platform assumed for an unknown image: any current glibc.
 
     The worker looks whether a wheel fits.
     """

@@ -182,8 +182,8 @@ def add_secrets(
 def _post_secret(client: Client, secret: Secret) -> None:
     """Create a Secret.
 
-    A server that refuses a long request does not read all of it: its answer is lost then, and has
-    to be asked for.
+    A server that refuses a long request does not read all of it, so its answer is lost: missing
+    rights are then looked up.
     """
     try:
         client.request("POST", client.core("secrets"), body=secret.json)
@@ -282,7 +282,7 @@ def _create_once(client: Client, path: str, query: Mapping[str, str], job: Train
 def _once_known(runtime: str, request: Callable[[], TrainJob]) -> TrainJob:
     """Make a request that is refused until Trainer has heard of a runtime.
 
-    It is there, but Trainer looks at a copy of its own, which a new runtime reaches later.
+    The runtime exists, but Trainer reads its own cache, which gets a new one later.
     """
     deadline = time.monotonic() + timeouts.RUNTIME.seconds
     while True:
@@ -353,7 +353,7 @@ def has_follower(cluster: str) -> bool:
 
 
 def _has_made_way(cluster: str) -> bool:
-    """Return whether there is no follower, once one of another version has been ended."""
+    """End a follower of another version; return whether there is none now."""
     directory = follower_directory(cluster)
     deadline = time.monotonic() + timeouts.KILL.seconds
     while has_follower(cluster):

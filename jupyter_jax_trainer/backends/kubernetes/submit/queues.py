@@ -146,7 +146,7 @@ def check(client: Client, spec: JobSpec) -> Kueue:
 
 
 def _exists(client: Client, path: str) -> bool:
-    """Return whether an object is there; those who may not look are believed."""
+    """Return whether an object exists; assume so if the user may not read it."""
     try:
         client.request("GET", path)
     except ApiError as error:

@@ -184,7 +184,7 @@ def initializers(item: TrainingRuntime, name: str) -> list[Container]:
 def tolerations(item: TrainingRuntime, device: str) -> list[Toleration]:
     """Return the tolerations of a runtime, and with them that of the taint of its GPUs or TPUs.
 
-    Nodes with such devices are kept free by it for those who use them. A patch replaces them all.
+    The taint reserves nodes for pods that use such devices. A patch replaces all tolerations.
     """
     added = {"key": taint(item, device), "operator": "Exists", "effect": "NoSchedule"}
     return [*item.pods.spec.tolerations, Toleration(added)]

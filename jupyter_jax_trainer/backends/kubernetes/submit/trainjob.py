@@ -194,7 +194,7 @@ def _about(manifest: Manifest) -> str:
     about = {
         "format": ABOUT_FORMAT,
         **{name: fields[name] for name in _ABOUT},
-        # Of variables the other machine needs no more than it shows.
+        # The other machine only shows variables, so they are masked.
         "spec": {"nodes": spec.nodes, **spec.given(), "env": dict(masked(spec).env)},
         "plan": {name: plan[name] for name in _ABOUT_PLAN},
     }

@@ -1,4 +1,4 @@
-"""What a job does whose pods have nothing in their way, and what may trouble it then."""
+"""What a job with unblocked pods is doing, and what may still trouble it."""
 
 from __future__ import annotations
 

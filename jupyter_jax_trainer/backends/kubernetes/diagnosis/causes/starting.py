@@ -42,7 +42,7 @@ def _unmounted(seen: Seen, pod: Pod) -> str | None:
 
 
 def _further(seen: Seen, pod: Pod, event: Event) -> bool:
-    """Return whether a pod has left behind what an event complains of."""
+    """Return whether a pod has got past the problem that an event reports."""
     if any(state.runs for state in pod.states):
         return True
     later = seen.last_event([pod], "Pulling", "Pulled", "Created", "Started")
