@@ -1,4 +1,4 @@
-/** Notifications about jobs that have ended. */
+/** Notifications about jobs that have ended, and idle sessions that are about to end. */
 
 import { Notification } from '@jupyterlab/apputils';
 
@@ -64,7 +64,7 @@ export async function notifyEnd(
 }
 
 const SOON = 300; // seconds before the end of an idle session
-const LATE = 5; // that the clocks of server and page may differ
+const LATE = 5; // seconds of clock skew allowed between server and page
 
 /** The notifications of idle sessions that this page shows, by the session's uid. */
 const idle = new Map<string, { id: string; ends: number }>();
@@ -113,7 +113,7 @@ export async function notifyIdle(row: Row, host: Host, notify: Notify): Promise<
 const MOST_MISSED = 5; // notifications; for more there is the list
 
 /**
- * Report the jobs that have ended since the last page of a server was closed, of those active then.
+ * Report jobs that were active when the last page of this server was closed, and have ended since.
  *
  * `server` is the address of the server; several may share the browser's storage.
  */

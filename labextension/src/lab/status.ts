@@ -11,7 +11,7 @@ import { ViewWidget } from './viewwidget';
 
 const ID = 'jupyter-jax-trainer:status';
 
-/** It shares the page's list of jobs; of the machine it asks only while no job is active. */
+/** Shares the page's list of jobs; requests machine usage only while no job is active. */
 function activate(
   app: JupyterFrontEnd,
   connection: IConnection,

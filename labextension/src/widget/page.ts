@@ -11,7 +11,7 @@ export function draw(view: ComponentChild, el: HTMLElement, name: string): () =>
   captureKeys(root);
   root.className = `jaxtrain jaxtrain-widget ${name}`;
   const colour = () => {
-    // Measured without our own colours: a page may get some later, as JupyterLab between two themes.
+    // Measure without our own colours: the page's may come later, as when JupyterLab switches themes.
     root.classList.remove('jaxtrain-alone');
     delete root.dataset['dark'];
     if (getComputedStyle(root).getPropertyValue('--jp-ui-font-color1') === '') {

@@ -27,7 +27,7 @@ export function Entry({ value, onEnter, ...others }: EntryProps) {
       }}
       onKeyDown={event => {
         if (event.key === 'Escape') {
-          event.currentTarget.value = value; // at once, or leaving the field would be a change
+          event.currentTarget.value = value; // reset it now, or blur would fire a change event
           setTyped(null);
         }
       }}

@@ -41,10 +41,10 @@ export class Eta {
   }
 
   /**
-   * Return the seconds from `now` to the end; null as long as that would be a guess.
+   * Return the seconds from `now` to the end; null while that would be a guess.
    *
-   * The rate that was seen counts; before there is one, the average since the start, where a view
-   * knows when that was.
+   * The observed rate counts. Until there is one, use the average since the start, if a view knows
+   * the start.
    */
   secondsLeft(now: number): number | null {
     const [first, last] = [this.#first, this.#last];

@@ -61,7 +61,7 @@ export class Live extends Observable {
   #number = 0;
   #attempt = 0;
   #answered = false;
-  #shut = 0; // how often there was no connection, though requests were answered
+  #shut = 0; // failed connections in a row while requests were answered
   #timer: ReturnType<typeof setTimeout> | undefined;
   #stops: (() => void)[] = [];
   #disposed = false;
@@ -243,7 +243,7 @@ export class Live extends Observable {
       return;
     }
     this.#shut = problem ? 0 : this.#shut + 1;
-    this.#problem = this.#shut > 1 ? SHUT : problem; // at the first time the server may be starting
+    this.#problem = this.#shut > 1 ? SHUT : problem; // the first time, the server may still be starting
     if (problem?.kind === 'missing' && this.#status === 'waiting') {
       clearTimeout(this.#timer); // the server has to be restarted first
       this.#timer = setTimeout(() => this.#connect(), MISSING_RETRY);

@@ -83,7 +83,7 @@ export interface Row {
   /** Whether its ranks can be profiled while they run. */
   profiles: boolean;
   trust: Trust;
-  /** Who made a job that was attached: as it claims itself, or as one's own signature says. */
+  /** Who created an attached job: as the job claims, or as the user's own signature confirms. */
   maker: string | null;
   /** Null for what is no session. */
   session: SessionState | null;
@@ -207,7 +207,7 @@ export interface ShownVariable {
   name: string;
   kind: string;
   type: string;
-  /** Bytes of an array, or of those in a tree; null for what has none. */
+  /** Bytes of an array, or of the arrays in a tree; null if there are none. */
   size: number | null;
   sharding: string | null;
   /** The most bytes that one device has of it. */
@@ -231,7 +231,7 @@ export interface SessionDetail {
   waiting: string[];
   variables: ShownVariable[];
   restarts: number;
-  /** The variables that the last restart has cost. */
+  /** The variables lost in the last restart. */
   lost: string[];
   /** When its variables were saved last, and which. */
   saved: ShownSave | null;
@@ -271,7 +271,7 @@ export interface Spending {
   functions: { name: string; count: number; seconds: number }[];
 }
 
-/** How many programs of all ranks the compile cache had, and had not; and the seconds it saved. */
+/** Hits and misses of the compile cache over all ranks, and the seconds it saved. */
 export interface CacheUse {
   hits: number;
   misses: number;
@@ -323,7 +323,7 @@ export interface JobSummary {
   awaited: boolean;
   /** A note on that wait. */
   note: string | null;
-  /** When the session of a cell ends for being idle, where that is soon; missing in older notebooks. */
+  /** When the cell's session times out, if that is soon; missing in older notebooks. */
   idle_ends?: number | null;
 }
 

@@ -30,9 +30,9 @@ export function onWake(woke: () => void): () => void {
 }
 
 /**
- * Call `dead` whenever it was silent for longer than `most` milliseconds; return a function that stops it.
+ * Call `dead` when the connection has been silent for over `most` ms; return a function that stops this.
  *
- * Without `most` silence is no sign of anything.
+ * Without `most`, silence means nothing.
  */
 export function onSilence(
   silent: () => number,

@@ -23,7 +23,7 @@ export interface Cause {
   hint: string | null;
 }
 
-/** Read a failure; what a later version says in another way is left out. */
+/** Read a failure; fields that a later version writes differently are ignored. */
 export function causeOf(failure: Failure): Cause {
   const said = failure as unknown as Record<string, unknown>;
   const error = (

@@ -44,7 +44,7 @@ export function Head({ detail, host }: { detail: Detail; host: Host }) {
           <button type="button" class="jaxtrain-button" onClick={() => host.copy(row.name)}>
             {trans.__('Copy name')}
           </button>
-          {/* The last, what lasts before what does not: the others keep their places in any state. */}
+          {/* Last, lasting actions first, so that the other buttons stay in place in any state. */}
           {offered(row).map(action => {
             const can = row.actions.includes(action);
             return (
@@ -86,7 +86,7 @@ export function Head({ detail, host }: { detail: Detail; host: Host }) {
 
 const lastingFirst = (a: Action, b: Action) => Number(b === 'delete') - Number(a === 'delete');
 
-/** Return the actions that have a button: for a live session also those that it may offer later. */
+/** Return the actions with a button; a live session also shows those not available yet. */
 function offered({ actions, session, active, cluster }: Row): Action[] {
   const saves = !cluster || actions.includes('save'); // pods may have no place that stays
   const others: Action[] =
@@ -103,7 +103,7 @@ function Times({ detail: { row, state }, trans }: { detail: Detail; trans: Trans
   return text ? <span class="jaxtrain-took">{text}</span> : null;
 }
 
-/** The bar and the last values, in a place that is there before they are, and stays. */
+/** The bar and the last values, in space reserved from the start. */
 function Progress({ detail: { row, state }, trans }: { detail: Detail; trans: Translator }) {
   return (
     <div class="jaxtrain-progress">

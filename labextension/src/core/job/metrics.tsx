@@ -170,7 +170,7 @@ interface PlotsProps {
   host: Host;
 }
 
-/** Return when the time of a job's plots begins: when it ran, else with its first report. */
+/** Return the time origin of a job's plots: its start or its first report, whichever is earlier. */
 function beganOf({ detail, metrics }: JobStore): number {
   const ran = detail?.state?.history.find(({ state }) => state === 'Running')?.time;
   const reported = metrics.began;

@@ -42,7 +42,7 @@ export function Plot(props: PlotProps) {
   const [chart, setChart] = useState<Chart | null>(null);
   const [failed, setFailed] = useState(false);
   const [hover, setHover] = useState<number | null>(null);
-  const [byKey, setByKey] = useState(false); // who uses the pointer need not hear of it
+  const [byKey, setByKey] = useState(false); // announce values only to keyboard users
   const seen = useSeen(place);
   const time = parts[0]?.began !== null;
   const lines = useMemo(
@@ -121,7 +121,7 @@ export function Plot(props: PlotProps) {
     if (by !== undefined) {
       setByKey(true);
     }
-    // Where the cursor comes to the edge, the part that is seen goes on with it.
+    // At the edge, the arrow keys pan the visible range instead.
     if (by === undefined || event.shiftKey || chart?.step(by) !== true) {
       const next = moved(event.key, range, extent(lines));
       if (next === undefined) {
@@ -219,7 +219,7 @@ function Legend({ parts, lines, at }: LegendProps) {
   );
 }
 
-/** Return the part that a key leads to; undefined for other keys. */
+/** Return the range after a key to pan or zoom; undefined for other keys. */
 export function moved(
   key: string,
   range: Range | null,
@@ -254,7 +254,7 @@ export function moved(
   }
 }
 
-/** Whether an element has come near to what is seen; stays so. */
+/** Return whether an element is, or ever was, near the viewport. */
 function useSeen(place: { current: HTMLElement | null }): boolean {
   const [seen, setSeen] = useState(typeof IntersectionObserver === 'undefined');
   useEffect(() => {

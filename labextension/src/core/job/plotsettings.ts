@@ -15,7 +15,7 @@ interface SharedSettings {
 
 /** What of one job is drawn. */
 interface Choice {
-  /** None: the first rank that has reported a metric. */
+  /** Empty: the lowest rank that has reported the metric. */
   ranks: readonly number[];
   /** Metrics that are left out, by their names. */
   hidden: readonly string[];

@@ -133,9 +133,9 @@ interface RankRowProps {
   rank: Rank;
   pods: boolean;
   failed: boolean;
-  /** Bytes, or null where they are not known; false for a job that shows how its ranks ended. */
+  /** Bytes, null if unknown; false if the job shows exit codes instead. */
   memory: number | null | false;
-  /** How its memory went, in GiB; null where that of no rank is known. */
+  /** Its memory over time, in GiB; empty if unknown. */
   spark: readonly number[];
   /** Whether Tab goes to this row; null where rows open nothing. */
   stop: boolean | null;
@@ -196,7 +196,7 @@ class RankRow extends Component<RankRowProps> {
   }
 }
 
-/** How the memory of a rank went, in small, and what it is now. */
+/** A sparkline of a rank's memory over time. */
 function MemoryCell({ spark, trans }: { spark: readonly number[]; trans: Translator }) {
   const last = spark.at(-1);
   if (last === undefined) {

@@ -4,7 +4,7 @@ import { useState } from 'preact/hooks';
 import type { Host } from '../base/host';
 
 interface SectionProps {
-  /** Under which it is remembered whether it is open. */
+  /** The name under which its open state is stored. */
   name: string;
   title: string;
   host: Host;
@@ -17,7 +17,7 @@ interface SectionProps {
   children?: ComponentChildren;
 }
 
-// For hosts that cannot remember: as long as the page lives.
+// Open states for hosts without storage, until the page is closed.
 const folded = new Map<string, string>();
 
 /**

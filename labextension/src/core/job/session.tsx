@@ -321,7 +321,7 @@ function Took({ row, trans }: { row: Row; trans: Translator }) {
   const text = useTimedText(
     useMemo(() => {
       const took = elapsed ?? (ended ?? created) - created;
-      // Most cells take less than a second, and which ones do not is worth to know.
+      // Most cells take less than a second, so tenths matter.
       const short = took < 10 ? trans.__('%1 s', took.toFixed(1)) : duration(took, trans);
       return (now: number) => (active ? duration(now - created, trans) : short);
     }, [active, created, ended, elapsed, trans])

@@ -1,4 +1,4 @@
-/** What only a look at a session's ranks can tell, and only while somebody watches. */
+/** What has to be polled from a session's ranks, while it is in view. */
 
 import { useEffect, useState } from 'preact/hooks';
 
@@ -26,7 +26,7 @@ export function useMemory(row: Row, host: Host): readonly (number | null)[] | fa
     let gone = false;
     let timer: number | undefined;
     const look = async () => {
-      // Whatever goes wrong is said elsewhere: that there is no connection, or why the session ended.
+      // Errors are shown elsewhere: a lost connection, or why the session ended.
       const found = await lookAt(row, host).catch(() => null);
       if (!gone) {
         setMemory(found?.memory ?? []);

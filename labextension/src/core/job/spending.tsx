@@ -88,7 +88,7 @@ function Spent({ spending, cache, trans }: SpentProps) {
   );
 }
 
-/** What the compile cache had, had not and saved. */
+/** Hits and misses of the compile cache, and the time it saved. */
 function Cache({ cache, trans }: { cache: CacheUse | null; trans: Translator }) {
   if (cache === null) {
     return null;

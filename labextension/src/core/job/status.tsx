@@ -10,7 +10,7 @@ import { Tail } from '../log/tail';
 import { type Cause, FailureBox } from './failure';
 
 const LINES = 10; // that the server sends
-const LINES_OF_SESSION = 5; // there is little between its cells, which have lines of their own
+const LINES_OF_SESSION = 5; // little is printed between its cells, which have logs of their own
 
 interface StatusPartProps {
   row: Row;
@@ -21,10 +21,10 @@ interface StatusPartProps {
 }
 
 /**
- * What a job waits for, does or failed of: a reason, the last lines, or the failure.
+ * Why a job waits, what it prints, or why it failed.
  *
- * While somebody looks at a job that is not at its end, all of these have a place of one height, so that
- * nothing else moves when one takes the place of another.
+ * Once the job has been active in this view, all of these share one space of fixed height, so that
+ * nothing else moves when one replaces another.
  */
 export function StatusPart({ row, cause, tail, host }: StatusPartProps) {
   const { trans } = host;

@@ -47,7 +47,7 @@ export class JobStore extends LiveStore {
       return; // plots subscribe to the metrics; nothing else has changed
     } else if (message.kind === 'machine') {
       this.machine.put(message.courses, message.sparks);
-      return; // so it is with these plots
+      return; // the same applies to these plots
     } else {
       return;
     }

@@ -26,7 +26,7 @@ export function partsOf(row: Row, state: JobState): Part[] {
   return parts.slice(-MOST);
 }
 
-/** Return from where to where each part of the bar goes, in percent; a short one can still be seen. */
+/** Return start and end of each part of the bar, in percent; short parts are widened to be visible. */
 export function sharesOf(seconds: readonly number[]): [number, number][] {
   const least = Math.max(0.1, LEAST * seconds.reduce((sum, each) => sum + each, 0));
   const sizes = seconds.map(each => Math.max(each, least));
@@ -35,7 +35,7 @@ export function sharesOf(seconds: readonly number[]): [number, number][] {
   return sizes.map(size => [end, (end += size * percent)]);
 }
 
-/** The states of a job as a bar, whose parts are as wide as they are long, and as a list. */
+/** The states of a job as a bar, with widths proportional to durations, and as a list. */
 export function Timeline({ row, state, trans }: { row: Row; state: JobState; trans: Translator }) {
   const parts = partsOf(row, state);
   const last = parts.at(-1);
@@ -76,7 +76,7 @@ function useLength({ from, to }: Part, trans: Translator): { seconds: number; te
   return { seconds, text: duration(seconds, trans) };
 }
 
-/** A part of the bar: all parts are in one place, and cut to size, so that none shifts another. */
+/** A part of the bar. All parts overlap and are clipped to size, so that none shifts another. */
 function Span({ part, share: [from, to], trans }: PartProps & { share: [number, number] }) {
   const { seconds, text } = useLength(part, trans);
   const word = stateLabel(part.state, trans);
@@ -94,7 +94,7 @@ function Span({ part, share: [from, to], trans }: PartProps & { share: [number, 
           transform: `translateX(${from.toFixed(2)}cqw)`
         }}
       >
-        {/* One text: the blank of several is at no place until another follows, and would jump to it. */}
+        {/* One text node: with several, the space between them would cause a layout shift. */}
         <span>{seconds > 0 ? `${word} ${text}` : word}</span>
       </span>
     </div>

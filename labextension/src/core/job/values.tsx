@@ -36,7 +36,7 @@ export function SentPart({ sent, host }: { sent: Sent; host: Host }) {
   );
 }
 
-/** What came back, and why something did not; before, what is to come. */
+/** The results, and why some are missing; before the end, the expected ones. */
 export function ResultsPart({ detail, host }: { detail: Detail; host: Host }) {
   const { trans } = host;
   const results = detail.state?.results ?? [];
@@ -82,13 +82,13 @@ export function ResultsPart({ detail, host }: { detail: Detail; host: Host }) {
   );
 }
 
-/** What a job is to bring back: the rows that its results will have. */
+/** Return the expected results as rows. */
 function expected({ spec: { out }, returns }: Detail): Results {
   const names = returns ? [''] : Array.isArray(out) ? out.map(String) : [];
   return names.map(name => ({ name, type: '…' }));
 }
 
-/** How a result is kept: loading a pickle runs code that came with it. Version 0.1 had no others. */
+/** Return the format of a result: loading a pickle can run code. Version 0.1 had only pickles. */
 function formatOf(format: string | undefined, trans: Translator): string {
   return format === 'plain' ? trans.__('plain') : trans.__('pickle');
 }

@@ -35,7 +35,7 @@ function isLive({ session, active }: Row): boolean {
   return session !== null && active;
 }
 
-/** Count the jobs that each group of states finds: sessions also by their cells. */
+/** Count the jobs in each group of states; a session also counts in the groups of its cells. */
 export function countBranches(branches: readonly Branch[]): Record<Group, number> {
   const counts = Object.fromEntries(GROUPS.map(name => [name, 0])) as Record<Group, number>;
   for (const { row, cells } of branches) {

@@ -1,4 +1,4 @@
-/** Which jobs the list shows: those in one of the chosen groups in which all words are found. */
+/** The filter of the list: jobs in a chosen group that contain all words. */
 
 import type { Row } from '../base/protocol';
 import { group, type Group, groupLabel, GROUPS, stateLabel } from '../base/states';
@@ -52,11 +52,11 @@ interface FilterBarProps {
   filter: Filter;
   trans: Translator;
   onChange: (filter: Filter) => void;
-  /** The user goes on to the list by the Down key. */
+  /** The Down key moves on to the list. */
   onLeave: () => void;
 }
 
-/** Which jobs to show: by words, and by groups of states, each with its number. */
+/** Filters by words and by groups of states, with the number of jobs in each group. */
 export function FilterBar({ branches, filter, trans, onChange, onLeave }: FilterBarProps) {
   const counts = countBranches(branches);
   const toggle = (name: Group) => {

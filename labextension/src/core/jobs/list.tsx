@@ -106,7 +106,7 @@ export function JobList({ branches, filter, host, enter }: JobListProps) {
     row => (filtered || whole.has(row.key) ? Infinity : CELLS)
   );
 
-  // The current row stays the same job when others come and go; when it goes, its neighbour is.
+  // The current row follows its job when others come and go; if it is removed, a neighbour takes over.
   const found = shown.findIndex(({ id }) => id === key);
   const current = found >= 0 ? found : Math.min(last.current, shown.length - 1);
   last.current = current;

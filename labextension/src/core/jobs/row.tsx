@@ -157,7 +157,7 @@ export class CellRow extends Line<CellRowProps> {
   }
 }
 
-/** The cells of a session that are not shown, which a click or Enter does. */
+/** Stands for the hidden cells of a session; a click or Enter shows them. */
 export class RestRow extends Line<PlacedRow & { count: number }> {
   override render(): ComponentChild {
     const { trans, count } = this.props;

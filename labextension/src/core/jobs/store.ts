@@ -2,7 +2,7 @@ import type { Live } from '../base/live';
 import { LiveStore } from '../base/livestore';
 import type { Message, Row } from '../base/protocol';
 
-/** Seconds after its end in which a job that comes into the list still counts as just ended. */
+/** A job new to the list counts as just ended for this many seconds after its end. */
 const RECENT = 60;
 
 /** All jobs, newest first. An unchanged row stays the same object. */

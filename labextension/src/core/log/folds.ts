@@ -116,7 +116,7 @@ export class Folds {
 
   /** Return the line that a row shows. */
   lineOf(row: number): number {
-    // The lines hidden before a run, and its own row, determine where the lines after it are.
+    // Count the runs whose next visible row, `from` less the lines hidden before, is at most `row`.
     return row + this.#hiddenWhere(({ from, to, hidden }) => from - (hidden - (to - from)) <= row);
   }
 

@@ -48,7 +48,7 @@ export function LogList({ reader, trans, actions, enter }: ListProps) {
     if (!element || typeof ResizeObserver === 'undefined') {
       return;
     }
-    // Before it is scrolled: what the browser makes of a place too far down would count as a wish.
+    // Before scrolling: the browser clamps a place too far down, which would count as a user's scroll.
     reader.resize(element.clientHeight);
     let width = 0;
     const observer = new ResizeObserver(() => {

@@ -18,7 +18,7 @@ export type Shown =
   | { kind: 'line'; index: number; line: LogLine | undefined; fold: Fold | undefined }
   | { kind: 'open'; source: Source; text: string };
 
-/** The state of one log viewer, and what can be done with it. It knows no document. */
+/** The state and operations of one log viewer, independent of the DOM. */
 export class Reader extends Observable {
   readonly store: LogStore;
   readonly scroll = new Scroll();
@@ -186,7 +186,7 @@ export class Reader extends Observable {
     this.notify();
   }
 
-  /** Go to a line by its position in the merged log, or in a container's: all lines are shown. */
+  /** Go to a position in the merged log, or in a container's log, with all filters cleared. */
   goToPosition(position: number, container: string | null = null): void {
     const { sources, include, exclude, raw } = this.store.choice;
     if ((sources?.join() ?? null) !== container || (include ?? exclude) || !raw) {
@@ -378,7 +378,7 @@ export class Reader extends Observable {
     }
   }
 
-  /** The log has changed. While following, that is shown once the lines are loaded, and throttled. */
+  /** React to a change of the log. While following, updates are throttled and wait for the lines. */
   #onChange(): void {
     if (this.following && this.store.current && isTyping()) {
       this.#throttle.request(); // new lines are requested no more often, either

@@ -55,7 +55,7 @@ export class Scroll {
     this.to(this.most);
   }
 
-  /** Scroll as little as shows a row; one that is far away comes to a third of the height. */
+  /** Scroll just enough to show a row; a distant one is put a third of the way down. */
   show(row: number): void {
     const fits = this.view / ROW - 1;
     if (row >= this.top && row <= this.top + fits) {
@@ -65,7 +65,7 @@ export class Scroll {
     this.to(far ? row - fits / 3 : row < this.top ? row : row - fits);
   }
 
-  /** The scroll bar was moved; say whether that was somebody else than `to`. */
+  /** The scroll bar moved; return whether anything but `to` moved it. */
   moved(bar: number): boolean {
     const change = bar - this.bar;
     if (Math.abs(change) < 1) {

@@ -6,8 +6,8 @@ export type Times = (typeof TIMES)[number];
 const two = (value: number) => String(value).padStart(2, '0');
 
 /**
- * Return the time of a line as it is shown: of day, since the job began, or not at all. Where it is
- * not known there is as much room.
+ * Return the time of a line for display: time of day, time since the job began, or nothing. An
+ * unknown time is blank, with the same width.
  */
 export function timeOf(time: number | null, times: Times, began: number): string {
   if (times === 'off') {
@@ -31,7 +31,7 @@ const WHOLE = new Intl.DateTimeFormat([], {
   hourCycle: 'h23'
 });
 
-/** Return day and time of a line in the reader's own form; nothing where they are not known. */
+/** Return date and time of a line in the user's locale; empty if unknown. */
 export function dayOf(time: number | null): string {
   return time === null ? '' : WHOLE.format(time * 1000);
 }

@@ -44,11 +44,11 @@ export function JobCard(props: CardProps) {
   const { row } = summary;
   const name = sanitize(row.name);
   const state = stateLabel(row.state, trans);
-  // What had its place while the job ran keeps it: the cells below stay where they are.
+  // Keep the space that parts took while the job ran, so that the cells below do not move.
   const held = useLatch(row.active && !saved);
   const lines = printed ? summary.tail.filter(([source]) => source !== 0) : summary.tail;
   const tail = lines.length > 0 ? held || row.active || !printed : held && !printed;
-  // A reason stands where the progress will, and below it once that is there.
+  // A reason is shown in the place of the progress, or below it once there is any.
   const hasProgress = row.progress !== null || (summary.spark !== null && !row.active);
   const failed = row.state === 'Failed';
   // The error that ends the cell says why it failed.
@@ -87,7 +87,7 @@ export function JobCard(props: CardProps) {
         )}
       </div>
       <Footer summary={summary} notice={notice} held={held} trans={trans} />
-      {/* The last, in a place of one height: nothing else moves when something comes or goes. */}
+      {/* Last, with a fixed height: nothing else moves when something comes or goes. */}
       <div class="jaxtrain-place" data-held={held && tail}>
         <Why failed={failed} reason={hasProgress ? reason : ''} hint={hint} />
         {tail && <Tail row={row} lines={lines} room={held ? LINES : 0} trans={trans} />}
@@ -155,7 +155,7 @@ function Buttons({
   const place = useRef<HTMLSpanElement>(null);
   useFocusFallback(place, () => {
     const all = place.current?.closest('.jaxtrain-job-summary')?.querySelectorAll('button');
-    return [...(all ?? [])].at(-1); // the last of these, or else that by the name
+    return [...(all ?? [])].at(-1); // the last button left, or else the one beside the name
   });
   const can: Action[] = [
     ...(awaited && row.active ? (['detach'] as const) : []),
@@ -211,7 +211,7 @@ interface WhyProps {
   hint: string;
 }
 
-/** Why a job is as it is, where that has to be explained, and what to do about it. */
+/** The reason for the state of a job, if there is one, and what to do about it. */
 function Why({ failed, reason, hint }: WhyProps) {
   return reason || hint ? (
     <div class="jaxtrain-job-summary-why">
@@ -253,12 +253,12 @@ function Progress({ summary: { row, spark }, trans }: { summary: JobSummary; tra
 interface FooterProps {
   summary: JobSummary;
   notice: string;
-  /** Whether the line is there in any case, since something stands below it. */
+  /** Whether to keep a line even if empty, since something is shown below it. */
   held: boolean;
   trans: Translator;
 }
 
-/** What was sent, and a line about the wait and the page, in whose place are the results then. */
+/** What was sent, and a line about the wait and the page, which the results replace later. */
 function Footer({
   summary: { row, sent, results, pulse, remarks, note },
   notice,

@@ -17,7 +17,7 @@ export interface Fields {
 /**
  * Return the fields: the usual ones, and all others under "More".
  *
- * What is for clusters alone is there with a cluster, and where it has a value.
+ * Options for clusters only are included for a cluster, or if they have a value.
  */
 export function fieldsOf(options: readonly Option[], cluster: boolean, values: Values): Fields {
   const usable = options.filter(
@@ -103,13 +103,13 @@ export function textOf(option: Option, value: unknown): string {
   return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
-/** Return what is sent for a typed text: the server says what it means. Null for nothing. */
+/** Return what to send for a typed text, which the server parses; null if it is empty. */
 export function valueOf(option: Option, text: string): string | string[] | null {
   if (option.kind === 'lines') {
     const lines = text.split('\n').filter(line => line.trim());
     return lines.length > 0 ? lines : null;
   }
-  // Whoever has typed a comma goes on with the next name.
+  // After a trailing comma the user is about to type the next name.
   const typed = option.kind === 'names' ? text.replace(/[\s,]+$/, '') : text;
   return typed.trim() || null;
 }

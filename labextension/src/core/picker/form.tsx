@@ -57,7 +57,7 @@ export function Form({ store, host }: Props) {
   );
 }
 
-/** Return how many nodes the chosen runtime takes; the line is there where that is not known (yet). */
+/** The number of nodes that the chosen runtime takes; keeps its space while that is unknown. */
 function Range({ store, host: { trans } }: Props) {
   const { runtime } = store.line.values;
   if (typeof runtime !== 'string' || store.session) {
@@ -65,7 +65,7 @@ function Range({ store, host: { trans } }: Props) {
   }
   const chosen = store.runtime;
   const nodes = chosen ? nodeRange(chosen, trans) : '…';
-  const unknown = store.view?.runtimes.value && !chosen; // what that means is said where the runtimes are
+  const unknown = store.view?.runtimes.value && !chosen; // the list of runtimes explains it
   return (
     <p class="jaxtrain-quiet">
       {unknown ? '\u00a0' : trans.__('%1 supports %2', sanitize(runtime), nodes)}
@@ -73,7 +73,7 @@ function Range({ store, host: { trans } }: Props) {
   );
 }
 
-// The options that have a place of their own for what is wrong with them.
+// Options whose errors are shown elsewhere.
 const ELSEWHERE = ['runtime', 'backend', 'context', 'namespace'];
 
 /** What the job asks for in all, the line itself, and what can be done with it. */
@@ -119,7 +119,7 @@ export function Foot({ store, host }: Props) {
   );
 }
 
-/** The one thing to do now, and how form and cell stand to each other. */
+/** The next action, and whether form and cell are in sync. */
 function Buttons({ store, host }: Props) {
   const { trans } = host;
   const { line } = store;
@@ -204,7 +204,7 @@ function Put({ store, host }: Props) {
   );
 }
 
-/** Return how the form and the cell stand to each other. */
+/** Return whether form and cell are in sync. */
 function State({ store, host }: Props) {
   const { trans } = host;
   const { state, cell } = store.line;

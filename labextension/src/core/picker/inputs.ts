@@ -7,7 +7,7 @@ interface Typed {
   value: string | null;
 }
 
-/** What the user typed, for as long as the line has what came of it, and what was refused. */
+/** What the user typed, kept while the line has the resulting value, and what was refused. */
 export class Inputs {
   #typed = new Map<string, Typed>();
   #refused: LineError[] = [];
@@ -16,7 +16,7 @@ export class Inputs {
     return new Set(this.#refused.map(({ option }) => option));
   }
 
-  /** Note what was typed for an option; nothing where its value was chosen. */
+  /** Record what was typed for an option; undefined if the value was chosen instead. */
   note(name: string, typed: string | undefined): void {
     this.#accept(name);
     if (typed === undefined) {

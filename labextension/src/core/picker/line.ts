@@ -14,15 +14,15 @@ type Written = Line & { source: string };
 /**
  * The line of the active cell, or a draft of one where the cell has none.
  *
- * What is valid is for the server to say. Of answers that were asked for in a row only the last one
- * counts; a change stays pending until the answer to it has come.
+ * The server decides what is valid. Only the answer to the latest request counts; a change stays
+ * pending until it is answered.
  */
 export class LineStore extends Observable {
   #api: Api;
   #cells: Cells;
   #unsubscribe: () => void;
   #cell: Cell | null = null;
-  #source: string | null = null; // the text of the cell of which `#read` is
+  #source: string | null = null; // the cell's text when `#read` was parsed from it
   #read = NO_LINE;
   #before = NO_LINE; // what was shown before the cell became the active one
   #pending: Values = {};
@@ -47,7 +47,7 @@ export class LineStore extends Observable {
     this.#onCell();
   }
 
-  /** Whether somebody looks. Cells are not read where nobody does. */
+  /** Whether the picker is visible. Cells are not read while it is hidden. */
   get shown(): boolean {
     return this.#shown;
   }
@@ -96,7 +96,7 @@ export class LineStore extends Observable {
     return this.inCell ? this.#read : shown;
   }
 
-  /** The values of the line, and above them those that are on their way into it. */
+  /** The values of the line, overridden by pending changes. */
   get values(): Values {
     return { ...this.line.values, ...this.#pending };
   }
@@ -105,7 +105,7 @@ export class LineStore extends Observable {
     return this.#inputs.errors(this.line.errors);
   }
 
-  /** What was typed into a field, where its value still is what came of it. */
+  /** What was typed into a field, unless its value has changed since. */
   typed(name: string): string | undefined {
     return this.#inputs.text(name, this.line.values);
   }
@@ -181,7 +181,7 @@ export class LineStore extends Observable {
     }
   }
 
-  /** Bring what is pending into the cell that is left, or into the draft. */
+  /** Write pending changes to the cell that is no longer active, or to the draft. */
   #leave(): void {
     const cell = this.#cell;
     const changes = this.#pending;
@@ -268,7 +268,7 @@ export class LineStore extends Observable {
   }
 
   #answered(sent: Values, { values, errors }: Written): void {
-    this.#pending = {}; // with a change since then this answer would not count
+    this.#pending = {}; // a change since then would have discarded this answer
     this.#inputs.answered(sent, values, errors);
   }
 
@@ -280,7 +280,7 @@ export class LineStore extends Observable {
     }
   }
 
-  /** Ask the server; null where it does not answer, and then `trouble` says why. */
+  /** Post to the server; return null on failure, with the reason in `error`. */
   async #post<T>(path: string, body: unknown): Promise<T | null> {
     try {
       const answer = await this.#api.post<T>(path, body);

@@ -26,7 +26,7 @@ function placeLabel(place: Place, trans: Translator): string {
   return place.current ? trans.__('%1 (current)', named) : named;
 }
 
-/** In the values of the options that are sessions; ids of places have no such start. */
+/** Prefix of the option values for sessions; no place id starts with it. */
 const SESSION = 'session ';
 
 /** Where the job runs: this machine, a cluster and a namespace there, or a session. */
@@ -154,7 +154,7 @@ function worst(findings: readonly Finding[]): Level {
   return levels.find(level => findings.some(each => each.level === level)) ?? 'ok';
 }
 
-/** Return in a line how a place is: what is most wrong with it, else some of what it has. */
+/** Return the health of a place in one line: the worst problem, else some of what it offers. */
 function summary(findings: readonly Finding[], trans: Translator): string {
   const level = worst(findings);
   const telling = findings.filter(each => each.level === level);
@@ -171,12 +171,12 @@ function summary(findings: readonly Finding[], trans: Translator): string {
   return telling.length > 1 ? trans.__('%1, and %2 more', first, telling.length - 1) : first;
 }
 
-/** Say as a finding why there are none. */
+/** Turn an error into a finding. */
 function asFinding({ message, hint }: ErrorInfo): Finding {
   return { level: 'error', title: message, detail: '', hint };
 }
 
-/** How the place is, in a line that opens to all that was found, with what to do. */
+/** The health of the place in one line, which expands to all findings with hints. */
 export function Health({ store, host, view }: Props & { view: PlaceView }) {
   const { trans } = host;
   const id = useId();

@@ -1,8 +1,8 @@
-/** Where a line has its job run, and what to change in it for another place or runtime. */
+/** Where the job of a line runs, and how to change the line for another place or runtime. */
 
 import type { Option, Place, Runtime, Values } from './types';
 
-/** Whether a runtime is of a place, by its name alone: names of some backends begin alike. */
+/** Whether a runtime belongs to a place, by the name prefix that some backends use. */
 function isOf(runtime: string, place: Place): boolean {
   return place.runtime_prefix !== null && runtime.startsWith(place.runtime_prefix);
 }

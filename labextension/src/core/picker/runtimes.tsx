@@ -12,7 +12,7 @@ interface RuntimesProps {
   view: PlaceView;
 }
 
-const MANY = 4; // from here on a search is worth its line
+const MANY = 4; // runtimes from which a search field is worth its space
 
 /** What the job can run on. Arrows move from card to card, Space and Enter choose. */
 export function Runtimes({ store, host, view }: RuntimesProps) {
@@ -29,7 +29,7 @@ export function Runtimes({ store, host, view }: RuntimesProps) {
   const { runtime } = store.line.values;
   const chosen = typeof runtime === 'string' ? runtime : null;
   const shown = matching(all, text);
-  const named = all.some(({ name }) => name === chosen) ? null : chosen; // by the line alone
+  const named = all.some(({ name }) => name === chosen) ? null : chosen; // only the line names it
   const names = ['', ...(named === null ? [] : [named]), ...shown.map(({ name }) => name)];
   const current = [at, chosen, ''].find(name => name !== null && names.includes(name)) ?? '';
   const choose = (name: string) => {

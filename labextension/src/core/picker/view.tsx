@@ -12,7 +12,7 @@ import type { PickerStore } from './store';
 export function Picker({ store, host }: { store: PickerStore; host: Host }) {
   useObservable(store);
   const all = useRef<HTMLElement>(null);
-  const begun = useRef(false); // once the form is there it stays: somebody may be in it
+  const begun = useRef(false); // once shown, the form stays: it may have the focus
   useFocusFallback(all, () => all.current?.querySelector<HTMLElement>('select, button'));
   const { trans } = host;
   const { problem, place, view, session } = store;

@@ -176,7 +176,7 @@ export class Chart {
         {
           ...axis,
           size: 56,
-          // A logarithmic axis has no words for some of its places.
+          // On a log axis some splits are null and get no label.
           values: (_, splits) =>
             splits.map(value => ((value as number | null) !== null ? formatNumber(value) : null))
         }

@@ -1,4 +1,4 @@
-/** From columns to what is drawn: sorted, cut to what is seen, and thinned to the pixels. */
+/** Turn columns into lines to draw: sorted, clipped to the visible range, and downsampled. */
 
 import type { Column } from './metrics';
 
@@ -34,7 +34,7 @@ function sorted(xs: readonly number[]): boolean {
   return true;
 }
 
-/** Sort by x. Of several values at one x the last one counts: a job that went back did it anew. */
+/** Sort by x. The last of several values at one x counts: a resumed job repeats steps. */
 function sort(xs: readonly number[], values: readonly number[]): Line {
   const order = xs.map((_, index) => index).filter(index => Number.isFinite(xs[index]));
   order.sort((a, b) => (xs[a] ?? 0) - (xs[b] ?? 0) || a - b);
@@ -75,7 +75,7 @@ export function extent(lines: readonly Line[]): Range | null {
   return from < to ? [from, to] : [from - 0.5, to + 0.5];
 }
 
-/** Cut a line to a range, and leave no more than the least and most of each of `width` pixels. */
+/** Clip a line to a range, and downsample it to the min and max in each of `width` pixels. */
 export function thin(line: Line, [from, to]: Range, width: number): Line {
   const { xs, ys } = line;
   // One point more at each side: the line goes on to the edges.
@@ -114,7 +114,7 @@ export function thin(line: Line, [from, to]: Range, width: number): Line {
   return thinned;
 }
 
-/** Put lines over one another. On a logarithmic scale what is not above zero is a gap. */
+/** Join lines on a common x. On a log scale, values that are not positive become gaps. */
 export function join(lines: readonly Line[], log: boolean): Table {
   const xs = [...new Set(lines.flatMap(line => line.xs))].sort((a, b) => a - b);
   const places = new Map(xs.map((x, index) => [x, index]));
@@ -130,7 +130,7 @@ export function join(lines: readonly Line[], log: boolean): Table {
   return table;
 }
 
-/** Return the value of a line that is next to `x`, or null where there is none. */
+/** Return the value of a line nearest to `x`; null if the line is empty. */
 export function valueAt({ xs, ys }: Line, x: number): number | null {
   const after = indexOf(xs, x);
   const before = after - 1;

@@ -39,7 +39,7 @@ export class Metrics extends Observable {
     return [...found].sort((a, b) => a - b);
   }
 
-  /** Return a rank's reports of a metric; without a rank those of the first one that has any. */
+  /** Return a rank's reports of a metric; by default those of the lowest rank that has any. */
   column(name: string, rank: number | null = null): Column | null {
     const columns = this.#columns.get(name);
     if (!columns || columns.size === 0) {
@@ -49,8 +49,8 @@ export class Metrics extends Observable {
   }
 
   /**
-   * Add reports, of which the first has the number `from`; those that are known are left out.
-   * Where the first one of all is another one, or there is none, they are those of another job.
+   * Add reports, numbered from `from`; known ones are skipped. If they start at 0 and the first
+   * differs or is missing, they belong to another job, and the old ones are dropped.
    */
   put(from: number, points: readonly Point[]): void {
     const [first] = points;

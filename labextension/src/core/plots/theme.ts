@@ -7,7 +7,7 @@ export interface Colours {
   background: string;
 }
 
-/** How many colours there are; further lines take them again, with other dashes. */
+/** The number of colours; further lines reuse them with other dashes. */
 export const SERIES = 5;
 
 const DASHES = [[], [6, 4], [2, 3], [8, 3, 2, 3]];
@@ -25,7 +25,7 @@ export function coloursAt(element: HTMLElement): Colours {
     probe.style.color = value;
     return getComputedStyle(probe).color || otherwise;
   };
-  // Forced colours are others for what is behind than for text.
+  // With forced colours, backgrounds get other colours than text.
   probe.style.backgroundColor = 'var(--jp-layout-color1, Canvas)';
   const background = getComputedStyle(probe).backgroundColor || '#ffffff';
   const colours = {
@@ -49,7 +49,7 @@ export function onTheme(changed: () => void): () => void {
   let last = name();
   let timer: ReturnType<typeof setTimeout> | undefined;
   const look = () => {
-    // A theme's style sheet comes a little after its name, or much later on a slow way.
+    // A theme's style sheet loads a little after its name is set, or much later on a slow network.
     clearTimeout(timer);
     timer = setTimeout(changed, 100);
   };
