@@ -53,7 +53,7 @@ class RendezvousTimeout(WorkerError):  # noqa: N818
 
 
 def import_jax() -> None:
-    """Import jax with garbage collection off, which would take a tenth of the time.
+    """Import jax with garbage collection off: collecting would take a tenth of the time.
 
     What exists by then lives as long as the process, so later collections skip it, too.
     """

@@ -1,4 +1,4 @@
-"""The keeper: the parent of a job's supervisor, which waits, and starts what tells of ends.
+"""The keeper: the parent of a job's supervisor, which waits, and starts the end notifier.
 
 Neither of the two can be killed without the other cleaning up: if the supervisor is killed, the
 keeper ends what is left of the job and writes that; if the keeper is killed, the supervisor does.
