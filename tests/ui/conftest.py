@@ -37,6 +37,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.browser)
+            if not item.get_closest_marker("timeout"):  # many views, on a busy machine
+                item.add_marker(pytest.mark.timeout(300))
             if item.path.name not in QUICK:
                 item.add_marker(pytest.mark.slow)
 
