@@ -10,6 +10,7 @@ import os
 import platform
 import random
 import re
+import reprlib
 import sys
 import time
 import uuid
@@ -96,7 +97,7 @@ def train(
         raise UsageError(say.NOT_A_FUNCTION(type=type(func).__name__))
     from jupyter_jax_trainer.capture import capture_call
 
-    _check_keywords(func, options)
+    _check_keywords(func, args, options)
     spec = in_session(spec_from_options(**options))
     submission, plan = prepare(spec)
     capture = capture_call(
@@ -112,19 +113,20 @@ def train(
     return submit(spec, submission, plan, capture, stem=stem, returns=True)
 
 
-def _check_keywords(func: Callable[..., Any], options: Mapping[str, Any]) -> None:
+def _check_keywords(
+    func: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]
+) -> None:
     """Find arguments of the function among the options of the job."""
     try:
         parameters = inspect.signature(func).parameters
     except (TypeError, ValueError):
         return
-    for name in options:
-        if name in parameters and name not in JobSpec.__dataclass_fields__:
-            raise UsageError(
-                say.ARGUMENT_OF_FUNCTION(
-                    name=name, function=getattr(func, "__name__", "func"), value=options[name]
-                )
-            )
+    fields = JobSpec.__dataclass_fields__
+    found = {name: options[name] for name in options if name in parameters and name not in fields}
+    if found:
+        function = getattr(func, "__name__", "func")
+        call = ", ".join([function, *map(reprlib.repr, args), f"func_args={reprlib.repr(found)}"])
+        raise UsageError(say.ARGUMENT_OF_FUNCTION(name=next(iter(found)), call=call))
 
 
 def prepare(spec: JobSpec) -> tuple[Submission, Plan]:

@@ -201,10 +201,12 @@ class Cell:
             for rank in self.record.state["ranks"]:
                 if rank["state"] == Phase.RUNNING:
                     rank["state"] = Phase.STOPPED
+        from jupyter_jax_trainer.jobdir import pieces  # a supervisor starts sooner without it
+
         self.record.end(state, reason, failure)
         with contextlib.suppress(OSError):  # it never runs again; the session may go on for days
             self.directory.bundle.unlink()
-            self.directory.bundle_pieces.unlink()
+            pieces.forget(self.directory.bundle)
         os.close(self._lock)
 
 

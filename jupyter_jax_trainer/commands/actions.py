@@ -300,6 +300,8 @@ def cancel(context: Context, values: Given, words: list[str]) -> None:
         job = one if one.active else (api.live_session(one.name) or one)
         if not job.active:
             context.print(say.ENDED_ALREADY(name=job.name, state=job.state))
+            if (last := api.job(one.name)).active:
+                context.print(say.NAMESAKE_ACTIVE(name=last.name))
         elif (
             job.state == State.RUNNING
             and not values.flag("yes")

@@ -60,7 +60,6 @@ class JobDir:
     manifest = _Inside("manifest.json")
     cell = _Inside("cell.py")
     bundle = _Inside("bundle.pyz")
-    bundle_pieces = _Inside("bundle.pieces")
     trainjob = _Inside("trainjob.json")
     state = _Inside("state.json")
     events = _Inside("events.jsonl")

@@ -91,6 +91,11 @@ def noted(bundle: Path) -> list[bytes]:
     return [data[at : at + DIGEST] for at in range(0, len(data), DIGEST)]
 
 
+def forget(bundle: Path) -> None:
+    """Delete what was noted of a bundle."""
+    _beside(bundle).unlink(missing_ok=True)
+
+
 def _digests(part: memoryview) -> list[bytes]:
     starts = range(0, part.nbytes, MAX_BODY)
     return [digest_of(part[start : start + MAX_BODY]) for start in starts]

@@ -10,7 +10,7 @@ NOT_A_FUNCTION = Message(
 )
 ARGUMENT_OF_FUNCTION = Message(
     "{name!r} is an argument of the function, not an option of train().",
-    "Pass it in func_args: train({function}, func_args={{{name!r}: {value!r}}}).",
+    "Pass it in func_args: train({call}).",
 )
 ONLY_WITH_DRY_RUN = Message("--show-secrets only works with --dry-run.")
 LARGE = Message(

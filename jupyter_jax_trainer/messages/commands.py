@@ -56,7 +56,7 @@ SESSION_INTERRUPTED = Message("The cell that ran in session {session} was stoppe
 IDLE_OF = Message("{spent}, ends in {left}")
 SAVED = Message("Saved {names} ({size}).")
 RESTORED = Message("Restored {names} as of {time}, {age} ago.")
-NOT_SAVED = Message("Not saved, as only arrays are: {names}.")
+NOT_SAVED = Message("Not saved: {names}. Only arrays that have their values are.")
 NOT_RESTORED = Message("Not restored, as only arrays are saved: {names}.")
 SESSION_PROLONGED = Message("Session {session} may be idle for longer.")
 BUFFERS_GONE = Message("deleted")
@@ -99,6 +99,7 @@ RESULT_HAS_NO_NAME = Message(
 NO_RESULTS = Message("The job returned no variables.")
 
 ENDED_ALREADY = Message("Job {name} has already ended: {state}.")
+NAMESAKE_ACTIVE = Message("The last job of that name is active: `cancel {name}` stops it.")
 ASK_CANCEL = Message("Job {name} has been running for {time}. Cancel it?")
 NOT_CANCELLED = Message("Job {name} was not cancelled.")
 CANCELLED = Message("Job {name} was cancelled.")

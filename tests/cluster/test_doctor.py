@@ -235,9 +235,15 @@ def test_broken_limit_range(namespace, looked):
     def large(pod: dict[str, Any]) -> None:
         pod["containers"][0]["resources"] = {"requests": {"cpu": "6"}, "limits": {"cpu": "6"}}
 
-    made_runtimes.make(namespace, "large", large)
-    create(namespace, "LimitRange", "v1", {"limits": [{"type": "Container", "max": {"cpu": "2"}}]})
-    assert wrong(looked(), "Limit range", WARN, "large asks for 6 cpu", "allows 2", "--cpu")
+    for name in ("large", "larger"):
+        made_runtimes.make(namespace, name, large)
+    limits = [
+        {"type": kind, "max": {"cpu": most}} for kind, most in (("Container", "2"), ("Pod", "3"))
+    ]
+    create(namespace, "LimitRange", "v1", {"limits": limits})
+    found = looked()
+    assert len([one for one in found if one.subject == "Limit range"]) == 1
+    assert wrong(found, "Limit range", WARN, "more cpu", "(2): ", "large (6), larger (6)", "--cpu")
 
 
 def test_broken_network_policy(namespace, looked):

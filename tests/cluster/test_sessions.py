@@ -585,7 +585,7 @@ def test_what_a_lost_session_has_saved_comes_back_in_the_next_one_of_its_name(
     book.cell("import jax.numpy as jnp\nw, name = jnp.arange(3.0), 'lost'", first, line)
     capsys.readouterr()
     said = command("save saves")
-    assert "Saved w" in said and "Not saved, as only arrays are: name" in said
+    assert "Saved w" in said and "Not saved: name" in said
     job = book.cell(WAITS, "--detach", line)
     wait_for_text(job, "waits")
     lost = session("saves").job

@@ -192,7 +192,7 @@ def test_the_notebooks_settings_of_jax_hold_in_the_job(home):
 
 
 def test_an_argument_of_the_function_among_the_options_is_explained(home):
-    with pytest.raises(UsageError, match=r"func_args=\{'by': 2\}"):
+    with pytest.raises(UsageError, match=r"train\(scaled, 1, func_args=\{'by': 2\}\)"):
         jjt.train(scaled, 1, by=2)
 
 

@@ -808,7 +808,7 @@ def test_what_was_saved_comes_back_after_a_restart(book, capsys):
     capsys.readouterr()
     said = command("save lab")
     assert "Saved both, host, key, params and state" in said
-    assert "Not saved, as only arrays are: data, gone" in said and "step" in said
+    assert "Not saved: data, gone" in said and "step" in said
     failed = book.fails("import os\nif jax.process_index(): os._exit(3)")
     assert "`%jaxtrain restore lab` brings back both, host" in failed.failure.hint
     said = command("restore lab")

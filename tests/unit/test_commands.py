@@ -222,6 +222,11 @@ def test_cancel_and_delete_take_several_and_a_wrong_name_changes_nothing(home, c
         say.CANCELLED(name="a"),
         say.ENDED_ALREADY(name="b", state="Succeeded"),
     ]
+    make_job("b-2", "Running", spec=JobSpec(name="b"))
+    assert run("cancel b").splitlines() == [
+        say.ENDED_ALREADY(name="b", state="Succeeded"),
+        say.NAMESAKE_ACTIVE(name="b-2"),
+    ]
     run("delete b a --yes")
     assert calls == [("cancel", "a"), ("delete", "b"), ("delete", "a")]
     with pytest.raises(JobNotFound):

@@ -217,7 +217,7 @@ def _advice_on(missing: list[str]) -> str:
 
 LIMIT_RANGE = Label("Limit range")
 OUT_OF_RANGE = Message(
-    "runtime {runtime} asks for {amount} {resource}, but the namespace allows {most}",
+    "some runtimes ask for more {resource} than the namespace allows ({most}): {runtimes}",
     "Give --{resource} with each job, or have the LimitRange changed.",
 )
 
@@ -225,15 +225,21 @@ OUT_OF_RANGE = Message(
 def _out_of_range(
     ranges: Sequence[LimitRange], found: Sequence[TrainingRuntime]
 ) -> Iterator[Finding]:
-    for item in found:
-        asked = item.container.resources.asked
-        for one in _limits(ranges, "Container") + _limits(ranges, "Pod"):
-            for name, most in one.max.items():
-                if (quantity(asked.get(name, "0")) or 0) > (quantity(most) or 0):
-                    said = OUT_OF_RANGE(
-                        runtime=item.name, amount=asked[name], resource=name, most=most
-                    )
-                    yield Finding(WARN, LIMIT_RANGE(), said)
+    bounds: dict[str, list[str]] = {}
+    for one in _limits(ranges, "Container") + _limits(ranges, "Pod"):
+        for name, most in one.max.items():
+            bounds.setdefault(name, []).append(most)
+    for name, mosts in bounds.items():
+        least = min(mosts, key=lambda most: quantity(most) or 0)
+        asked = {item.name: item.container.resources.asked.get(name, "0") for item in found}
+        over = [
+            f"{runtime} ({amount})"
+            for runtime, amount in asked.items()
+            if (quantity(amount) or 0) > (quantity(least) or 0)
+        ]
+        if over:
+            said = OUT_OF_RANGE(resource=name, most=least, runtimes=", ".join(over))
+            yield Finding(WARN, LIMIT_RANGE(), said)
 
 
 def _limits(ranges: Sequence[LimitRange], kind: str) -> list[Limit]:
