@@ -39,6 +39,12 @@ NOTHING = {"scratch": False, "mesh": False, "restricted": False}
 MANY = settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
+@pytest.fixture(autouse=True)
+def _own_store(tmp_path, monkeypatch):
+    """Keep the keys that these tests make out of the developer's own store."""
+    monkeypatch.setenv("JAXTRAIN_HOME", str(tmp_path / "store"))
+
+
 def plan(**changes):
     return {
         "runtime": "jax-cpu",
