@@ -238,7 +238,8 @@ def _explain_error(end: RankEnd, error: ErrorRecord) -> Failure:
     elif error["type"] == "MemoryError":
         kind, hint = "memory", say.USE_LESS_MEMORY()
     elif error["secondary"]:
-        text = say.LOST_RANK(error=text)
+        said = say.LOST_RANK(error=text)
+        text, hint = said, said.hint
     if error.get("cell_line"):
         text = f"{text} ({_line(error.get('cell', 'Cell'), error['cell_line'])})"
     return Failure(kind=kind, message=text, rank=end.rank, exit=end.exit, error=error, hint=hint)

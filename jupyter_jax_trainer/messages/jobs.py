@@ -146,7 +146,11 @@ USE_LESS_DEVICE_MEMORY = Message(
     "Use smaller batches, more nodes, or send less. A kernel that has used the same GPU keeps most "
     "of its memory: restart it."
 )
-LOST_RANK = Message("lost another rank ({error})")
+LOST_RANK = Message(
+    "lost another rank ({error})",
+    "If none of the ranks was lost, check that all of them run every collective, in the same "
+    "order.",
+)
 OUT_OF_RESTARTS = Message("{message}, after {restarts}")
 
 RANK_FINISHED = Message("rank {rank} has finished")

@@ -202,9 +202,10 @@ def _make_folder(home: Path | None, rank: int) -> Path:
     place = home or Path(tempfile.gettempdir())
     most = bound(os.environ, BYTES_VARIABLE, BYTES)
     free = shutil.disk_usage(place).free
-    if free < most + _SPARE:
+    needed = most + _SPARE
+    if free < needed:
         raise OSError(
-            say.NO_ROOM_FOR_PROFILE(most=most >> 20, free=free >> 20, variable=BYTES_VARIABLE)
+            say.NO_ROOM_FOR_PROFILE(needed=needed >> 20, free=free >> 20, variable=BYTES_VARIABLE)
         )
     return Path(tempfile.mkdtemp(prefix=f"rank-{rank}.", suffix=".part", dir=place))
 
