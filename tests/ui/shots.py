@@ -29,10 +29,11 @@ THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}
 
 DATA = """from sklearn.datasets import load_digits
 images, labels = load_digits(return_X_y=True)
-images = (images / 16).astype("float32")
+images, labels = (images[:1796] / 16).astype("float32"), labels[:1796]
 images.shape, labels.shape"""
 
 STEP = """import jax, jax.numpy as jnp, time
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 from jupyter_jax_trainer import report
 
 @jax.jit
@@ -42,16 +43,20 @@ def train_step(weights, x, y):
     value, slope = jax.value_and_grad(loss)(weights)
     return weights - {rate} * slope, value
 
+rows = NamedSharding(Mesh(jax.devices(), "rows"), P("rows"))
 rank, ranks = jax.process_index(), jax.process_count()
-x, y = images[rank::ranks], labels[rank::ranks]
+x, y = (
+    jax.make_array_from_process_local_data(rows, data[rank::ranks]) for data in (images, labels)
+)
 weights = jnp.zeros((64, 10))
 for step in range(1, {steps} + 1):
     weights, loss = train_step(weights, x, y)
     time.sleep({pause})
     if step % {every} == 0:
-        accuracy = jnp.mean((x @ weights).argmax(1) == y)
-        report(step=step, total={steps}, loss=float(loss), accuracy=float(accuracy))
-        print(f"step {{step}} loss {{loss:.4f}} accuracy {{accuracy:.3f}}")
+        hits = (x @ weights).argmax(1) == y
+        report(step=step, total={steps}, loss=float(loss), accuracy=float(hits.mean()))
+        here = hits.addressable_data(0).mean()
+        print(f"step {{step}} loss {{loss:.4f}} accuracy {{here:.3f}} here")
 """
 
 
