@@ -29,7 +29,7 @@ from jupyter_jax_trainer.jobdir.failure import (
     summary,
 )
 from jupyter_jax_trainer.jobdir.layout import JobDir
-from jupyter_jax_trainer.jobdir.manifest import packages_in
+from jupyter_jax_trainer.jobdir.manifest import CellOf, packages_in
 from jupyter_jax_trainer.jobdir.state import FailureState
 from jupyter_jax_trainer.jobdir.writer import Recorder
 from jupyter_jax_trainer.messages import Message, Text, jobs
@@ -77,6 +77,9 @@ class Ranks(Protocol):
 
     def begin(self, cell: Cell) -> None:
         """Have all ranks run a cell."""
+
+    def withdraw(self, cell: Cell) -> bool:
+        """Take the cell that runs back, if no rank has heard of it; return whether that is so."""
 
     def tell(self, instruction: Instruction) -> None:
         """Tell all ranks something about the cell that runs."""
@@ -277,6 +280,9 @@ class Sequencer:
         cell.record.save()
         self._look_where(cell)
         if cell.cancelled and cell.interrupted is None:
+            if self._ranks.withdraw(cell):
+                self._take_back_begun(cell)
+                return
             # Ranks first say how many reports they have made, so that all stop at the same one.
             cell.interrupted = now
             self._ranks.tell({"kind": "hold", "cell": cell.number})
@@ -389,15 +395,22 @@ class Sequencer:
             if cell in self._waiting:  # it may have gone with one before it
                 self._waiting.remove(cell)
                 cell.end(State.CANCELLED, CANCELLED)
-                self._hand_back(say.CELL_TAKEN_BACK(cell=cell.name), cell)
+                self._hand_back(say.CELL_TAKEN_BACK(cell=cell.name), cell.cell_of)
 
-    def _hand_back(self, why: str, after: Cell | None = None) -> None:
+    def _take_back_begun(self, cell: Cell) -> None:
+        """End the cell that runs: it was cancelled, and no rank has begun it."""
+        self.cell = None
+        self._rest()
+        self._end(cell, State.CANCELLED, CANCELLED)
+        self._hand_back(say.CELL_TAKEN_BACK(cell=cell.name), cell.cell_of)
+
+    def _hand_back(self, why: str, after: CellOf | None = None) -> None:
         """End waiting cells unrun: all, or those that the same kernel sent after a cell.
 
         They rely on what that cell would have left behind.
         """
         for cell in list(self._waiting):
-            if after is None or cell.cell_of["kernel"] == after.cell_of["kernel"]:
+            if after is None or cell.cell_of["kernel"] == after["kernel"]:
                 self._waiting.remove(cell)
                 cell.end(State.CANCELLED, why)
         self.publish()
@@ -469,7 +482,8 @@ class Sequencer:
 
     def give_up(self, why: str) -> None:
         """End all cells: another store has taken the ranks over."""
-        self.ready = False
+        self.ready = self.stopping = False
+        self._parted = None
         cell, self.cell = self.cell, None
         if cell is not None:
             self._end(cell, State.FAILED, why, Failure(kind="cluster", message=why))
@@ -573,7 +587,7 @@ class Sequencer:
             self._end(cell, State.CANCELLED, CANCELLED)
         else:
             self._end(cell, State.FAILED, summary(failure), failure)
-        self._hand_back(say.CELL_BEFORE_FAILED(cell=cell.name), cell)
+        self._hand_back(say.CELL_BEFORE_FAILED(cell=cell.name), cell.cell_of)
 
     def _end(
         self, cell: Cell, state: State, reason: str | None = None, failure: Failure | None = None
@@ -588,7 +602,7 @@ class Sequencer:
             self._rest()
             self.publish()
             self._end(cell, State.FAILED, summary(failure), failure)
-            self._hand_back(say.CELL_BEFORE_FAILED(cell=cell.name), cell)
+            self._hand_back(say.CELL_BEFORE_FAILED(cell=cell.name), cell.cell_of)
 
     # -- ranks that part ways ----------------------------------------------------------------
 
@@ -764,12 +778,24 @@ class Sequencer:
             if (cell := self._reopen(name, lock)) is not None:
                 self._waiting.append(cell)
         known = saved["cell"]
-        if known is None or (cell := self._reopen(known["name"], lock)) is None:
+        if known is None:
+            return
+        if (cell := self._reopen(known["name"], lock)) is None:
+            self._hand_back_after(known["name"])
             return
         self.cell = cell
         cell.resume(known)
         if self._nodes == len(cell.ends if self._nodes == 1 else cell.checked):
             self._close(cell)
+
+    def _hand_back_after(self, name: str) -> None:
+        """End what waits for a cell that did not end well, as its end was not noted any more."""
+        directory = JobDir(self._directory.path.parent / name)
+        with contextlib.suppress(OSError, JobDirError):
+            state, of = directory.read_state(), directory.read_manifest().get("cell_of")
+            ended = state is not None and state["state"].ended
+            if state is not None and ended and state["state"] != State.SUCCEEDED and of:
+                self._hand_back(say.CELL_BEFORE_FAILED(cell=name), of)
 
     def retell(self) -> None:
         """Tell the ranks once more what they may not have heard of the cell that runs."""

@@ -353,6 +353,16 @@ def test_a_large_cell_that_is_dropped_while_it_is_sent_begins_nowhere(pods, tmp_
     assert [run.kinds().count("began") for run in session.runs] == [1, 1]
 
 
+def test_it_is_not_idle_while_a_cell_is_being_sent(pods, monkeypatch):
+    session = pods(nodes=2, idle="2")
+    go_on = Tell._go_on
+    monkeypatch.setattr(Tell, "_go_on", lambda tell: time.sleep(1) or go_on(tell))
+    began = time.monotonic()
+    session.cell("print(len(large))", {"large": os.urandom(20 << 20)})
+    assert time.monotonic() - began > 2, "it took longer than the session may be idle"
+    assert [end["error"] for end in session.wait("ended")] == [None, None]
+
+
 def test_it_ends_when_it_is_idle_without_anybody_and_not_while_a_cell_runs(pods):
     session = pods(nodes=2, idle="1")
     session.cell("import jax, time\ntime.sleep(2.5 * jax.process_index())\nprint('whole')")

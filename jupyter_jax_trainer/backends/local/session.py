@@ -140,6 +140,10 @@ class SessionSupervisor(Supervisor):
         over = self._roll_call.is_over(self.ranks)
         return [rank.where for rank in self.ranks] if over else None
 
+    def withdraw(self, cell: Cell) -> bool:
+        """Tell that the ranks have heard of a cell: nothing has to be sent before."""
+        return False
+
     def rest(self) -> None:
         """Let others use the cores."""
         if self._ticket is not None:

@@ -178,6 +178,11 @@ class Cells:
         """Note that the rank has ended, and waits to be restarted."""
         self._lives, self._since = False, time.monotonic()
 
+    def note_arrival(self) -> None:
+        """Note that a part of a cell's bundle has come: the session is not idle."""
+        if self._since is not None:
+            self._since = time.monotonic()
+
     def _pass_on(self, told: Mapping[str, JsonValue], to: JsonValue, body: bytes) -> str | None:
         """Give an instruction to the rank; return what keeps from it."""
         if told.get("kind") == "prolong":
@@ -193,8 +198,7 @@ class Cells:
             if place is None:
                 return "unreachable"
             line["bundle"] = place
-        if self._since is not None:
-            self._since = time.monotonic()
+        self.note_arrival()
         try:
             self._tell_rank(json.dumps(line).encode() + b"\n")
         except OSError:

@@ -206,7 +206,10 @@ class Relay:
         if not self._may_ask(peer.wire.owner):
             in_force = None if self._owner is None else self._owner.epoch
             peer.send({"number": number, "error": "owner", "epoch": in_force})
-        elif ask == "where" and type(number) is int:
+            return
+        if self.cells is not None and ask in ("receive", "part"):
+            self.cells.note_arrival()
+        if ask == "where" and type(number) is int:
             self._call_roll(peer, number, read_addresses(message.head.get("addresses")))
         elif ask == "profile" and type(number) is int:
             self._profile(peer, number, message.head)

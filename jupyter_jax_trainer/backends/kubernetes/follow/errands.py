@@ -53,6 +53,8 @@ class Tell:
         For which process of each rank it is.
     on_no_room
         Called where a pod can't keep the bundle, with whether ranks may have begun.
+    may_be_known
+        Whether a rank may have heard of it.
     dropped
         Whether nobody needs it any more: nothing large is sent to its end, and no cell begins.
     """
@@ -61,10 +63,20 @@ class Tell:
     to: Mapping[int, str]
     bundle: Path | None = None
     on_no_room: Callable[[bool], None] = field(default=lambda _: None)
+    may_be_known: bool = False
     dropped: bool = False
+    _turn: threading.Lock = field(default_factory=threading.Lock)
+
+    def withdraw(self) -> bool:
+        """Drop it, unless a rank may have heard of it; return whether it is dropped."""
+        with self._turn:
+            self.dropped = self.dropped or not self.may_be_known
+            return self.dropped
 
     def run(self, line: Line, target: Target) -> None:
         """Tell it; a large bundle is sent before."""
+        if self.dropped:
+            return
         told, body = self.told, b""
         if self.bundle is not None and self.bundle.stat().st_size <= MAX_BODY:
             body = self.bundle.read_bytes()
@@ -77,6 +89,10 @@ class Tell:
             except Full:
                 self.on_no_room(False)
                 return
+        with self._turn:
+            if self.dropped:
+                return
+            self.may_be_known = True
         try:
             line.tell(target, self.to, told, body)
         except NoRoom:
@@ -177,6 +193,13 @@ class Errands(threading.Thread):
         with self._changed:
             self._todo.append(errand)
             self._changed.notify()
+
+    def forget(self, bundle: Path) -> None:
+        """Drop what is told of a cell that has ended: its bundle is about to be deleted."""
+        with self._changed:
+            for errand in self._todo:
+                if isinstance(errand, Tell) and errand.bundle == bundle:
+                    errand.dropped = True
 
     def clear(self) -> None:
         """Forget those that are not done: what they were for is gone."""

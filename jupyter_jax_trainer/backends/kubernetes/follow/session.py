@@ -100,6 +100,7 @@ class Session:
         self._restarted_at: float | None = None
         self._idle: float | None = None
         self._places: Sequence[Position | None] | None = None
+        self._telling: Tell | None = None  # of the cell
         self._held: fetch.Held | None = None  # results of the cell
         self._fetching: fetch.Fetch | None = None
         self._said_trouble = False
@@ -131,6 +132,10 @@ class Session:
     def restart(self) -> str | None:
         """Restart the ranks; give why not, if that is refused."""
         with self._guard:
+            if self._probe is not None and self._all_run and self._ownership.barrier is None:
+                # This store has taken over, and the ranks don't answer: nobody else has them.
+                self._in_charge, self._probe = True, None
+                self._cells.ready = True
             return self._cells.restart()
 
     def prolong(self, seconds: float | None) -> str | None:
@@ -188,6 +193,7 @@ class Session:
         barrier = self._ownership.barrier
         if barrier is not None and self._in_charge:
             self._in_charge = False
+            self._restart = self._restarted_at = None
             self._errands.clear()
             self._cells.give_up(barrier)
         elif barrier is None and not self._in_charge and self._probe is None and self._all_run:
@@ -266,8 +272,10 @@ class Session:
 
     def begin(self, cell: Cell) -> None:
         """Have all ranks run a cell."""
-        if self._spans_of != cell.number:
+        is_new = self._spans_of != cell.number
+        if is_new:
             self._spans_of = cell.number
+            self._held = self._fetching = None
             self._begins.clear()
             self._cuts.clear()
             for rank in self.record.state["ranks"]:
@@ -276,7 +284,11 @@ class Session:
             self.save()
         told: dict[str, Any] = {"kind": "cell", "cell": cell.number, "name": cell.name}
         told["digest"] = cell.manifest["digest"]
-        self._tell(told, cell)
+        self._telling = self._tell(told, cell, may_be_known=not is_new)
+
+    def withdraw(self, cell: Cell) -> bool:
+        """Take a cell back of which no rank has heard; return whether that is so."""
+        return self._telling is not None and self._telling.withdraw()
 
     def tell(self, instruction: Instruction) -> None:
         """Tell all ranks something about the cell that runs."""
@@ -301,11 +313,15 @@ class Session:
         """Return where each rank is; None while they are being asked."""
         return self._places
 
-    def _tell(self, told: Mapping[str, Any], cell: Cell | None = None) -> None:
+    def _tell(
+        self, told: Mapping[str, Any], cell: Cell | None = None, *, may_be_known: bool = True
+    ) -> Tell:
         order = _ROOM * told["cell"] + _STEPS.index(told["kind"])
         bundle = None if cell is None else cell.directory.bundle
         full = {**told, "order": order}
-        self._errands.put(Tell(full, dict(self._processes), bundle, self._on_no_room))
+        errand = Tell(full, dict(self._processes), bundle, self._on_no_room, may_be_known)
+        self._errands.put(errand)
+        return errand
 
     def _on_no_room(self, begun: bool) -> None:
         failure = Failure(kind="disk", message=say.NO_ROOM_FOR_CELL())
@@ -317,15 +333,16 @@ class Session:
 
     def stop(self) -> None:
         """Stop all ranks, and restart them."""
-        self._cells.lose()
-        self._restart = f"{self._uid[:16]}-{self._cells.restarts}"
+        # Before `lose` saves what is known: another follower has to go on with the restart.
+        self._restart = f"{self._uid[:16]}-{self._cells.restarts + 1}"
         self._processes.clear()
         self._running.clear()
+        self._errands.clear()
+        self._cells.lose()
         for rank in range(self._nodes):
             self.record.rank(rank).update(
                 {"state": Phase.STARTING, "restarts": self._cells.restarts}
             )
-        self._errands.clear()
         self._errands.put(Restart(self._restart, self._on_restart))
         self.save()
 
@@ -346,12 +363,15 @@ class Session:
         ]
         self._gone.clear()
         self._cells.restarted(ends)
+        if self._in_charge and self._all_run and len(self._processes) == self._nodes:
+            self._cells.start()  # they said so before it was known that they are new
 
     def rest(self) -> None:
         """Do nothing: the pods stay."""
 
     def end(self, cell: Cell) -> None:
         """Write what is left of a cell's log."""
+        self._errands.forget(cell.directory.bundle)
         for rank in self._begins:
             self._copy(cell, rank, None, time.time())
         cell.record.index_logs(last=True)
