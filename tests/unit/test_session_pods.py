@@ -27,6 +27,7 @@ from relays import Loopback
 from jupyter_jax_trainer.backends.kubernetes.follow.asker import reason_of
 from jupyter_jax_trainer.backends.kubernetes.follow.errands import Tell
 from jupyter_jax_trainer.backends.kubernetes.follow.line import Line, Target, Unready
+from jupyter_jax_trainer.backends.kubernetes.follow.sending import Sending
 from jupyter_jax_trainer.backends.kubernetes.logs import messages
 from jupyter_jax_trainer.bundle import Part, write_bundle
 from jupyter_jax_trainer.capture import Capture, capture_cell
@@ -354,12 +355,11 @@ def test_a_large_cell_that_is_dropped_while_it_is_sent_begins_nowhere(pods, tmp_
 
 
 def test_it_is_not_idle_while_a_cell_is_being_sent(pods, monkeypatch):
-    session = pods(nodes=2, idle="2")
-    go_on = Tell._go_on
-    monkeypatch.setattr(Tell, "_go_on", lambda tell: time.sleep(1) or go_on(tell))
+    session = pods(nodes=2, idle="6")
+    monkeypatch.setattr(Sending, "_digest", lambda *_: time.sleep(0.4) or b"")  # of each piece
     began = time.monotonic()
     session.cell("print(len(large))", {"large": os.urandom(20 << 20)})
-    assert time.monotonic() - began > 2, "it took longer than the session may be idle"
+    assert time.monotonic() - began > 6, "it took longer than the session may be idle"
     assert [end["error"] for end in session.wait("ended")] == [None, None]
 
 
