@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, Self
@@ -241,7 +242,10 @@ class Session:
         submission, plan = api.prepare(spec)
         function, _, arguments = call.partition("(")
         code = f"__import__({_SAVING!r}, fromlist=['x']).{function}({arguments};\n"
-        capture = Capture(code, binds=list(binds), ledger=api.ledger(submission))
+        ledger = api.ledger(submission)
+        if ledger is not None:  # what it brings back counts as later than all cells so far
+            ledger.note_assignments(vars(sys.modules["__main__"]))
+        capture = Capture(code, binds=list(binds), ledger=ledger)
         return api.submit(spec, submission, plan, capture)
 
     def interrupt(self) -> None:

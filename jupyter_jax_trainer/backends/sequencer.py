@@ -805,8 +805,7 @@ class Sequencer:
         self._ranks.begin(cell)
         if cell.interrupted is not None:
             self._ranks.tell({"kind": "hold", "cell": cell.number})
-        if len(cell.held) == self._nodes and cell.stops_at_a_report:
-            stop_at = 1 + max(cell.held.values())
+        if (stop_at := cell.stop_at) is not None:
             self._ranks.tell({"kind": "stop_at", "cell": cell.number, "reports": stop_at})
         if len(cell.ends) == self._nodes:
             self._check(cell)

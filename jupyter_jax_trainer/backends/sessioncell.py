@@ -146,8 +146,15 @@ class Cell:
 
     def take_held(self, rank: int, reports: int) -> int | None:
         """Note how many reports a rank has made; give where all stop, once all have said it."""
-        self.held[rank] = reports
-        if len(self.held) < len(self.record.state["ranks"]) or not self.stops_at_a_report:
+        if self.chosen is None or rank in self.chosen:
+            self.held[rank] = reports
+        return self.stop_at
+
+    @property
+    def stop_at(self) -> int | None:
+        """The report at which all ranks that run it stop, once all have said how many they made."""
+        running = len(self.chosen or self.record.state["ranks"])
+        if len(self.held) < running or not self.stops_at_a_report:
             return None
         return 1 + max(self.held.values())
 

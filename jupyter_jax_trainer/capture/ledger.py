@@ -204,7 +204,7 @@ class Ledger:
         reach
             Gives the globals that a variable reads when it is called.
         """
-        self._note_assignments(values)
+        self.note_assignments(values)
         found = Selection()
         for name in wanted:
             began = time.thread_time()
@@ -387,8 +387,14 @@ class Ledger:
 
     # -- the notebook's cells ----------------------------------------------------------------
 
-    def _note_assignments(self, values: Namespace) -> None:
-        """Look through the cells that the kernel has run since the last time."""
+    def note_assignments(self, values: Namespace) -> None:
+        """Look through the cells that the kernel has run since the last time.
+
+        Parameters
+        ----------
+        values
+            The notebook's names.
+        """
         cells = values.get("In")
         if not isinstance(cells, list):
             return

@@ -201,6 +201,9 @@ RANKS_HOLD_DIFFERENT = Message(
     "Assign variables that are spread over ranks on all of them.",
 )
 OTHERS_GO_ON = Message("Other ranks have taken the place of these, and go on with what was saved.")
+NOT_WRITTEN = Message(
+    "A rank could not write to {folder}.", "See the logs of the ranks, then save again."
+)
 NOTHING_TO_SAVE = Message("There are no arrays to save.")
 SAVED_BEFORE_END = Label("[jaxtrain: saved before this pod ends: {names}]")
 NOT_SAVED = Label("[jaxtrain: nothing was saved before this pod ends: {error}]")

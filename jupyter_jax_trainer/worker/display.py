@@ -181,7 +181,11 @@ class Displayer:
         more: dict[str, JsonValue] = {"id": name} if name else {}
         if name and update:
             more["update"] = True
-        self._send(data, metadata or {}, **more)
+        try:
+            self._send(data, metadata or {}, **more)
+        except (TypeError, ValueError) as error:  # it is no JSON: keys of other types, circles
+            said = say.DISPLAY_FAILED(type=", ".join(map(str, data)), error=error)
+            self._send({"text/plain": said}, {}, **more)
 
     def hook(self, value: Any) -> None:
         """Show the value of the cell's last expression."""

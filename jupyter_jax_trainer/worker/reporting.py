@@ -225,6 +225,7 @@ class Reporter:
             while self._held:
                 self._decided.wait()
             if self._stop_at is not None and self._made >= self._stop_at:
+                self._stop_at = None  # what handles the interrupt may report
                 raise KeyboardInterrupt
         if self._stop_on_nan:
             self._stop_if_not_finite(values)

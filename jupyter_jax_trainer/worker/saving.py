@@ -30,6 +30,7 @@ from jupyter_jax_trainer.worker.exceptions import WorkerError
 from jupyter_jax_trainer.worker.livearrays import is_lost
 from jupyter_jax_trainer.worker.records import Saved
 from jupyter_jax_trainer.worker.reporting import CHECKPOINTS_VARIABLE, checkpoint_dir
+from jupyter_jax_trainer.worker.serialization import jaxvalues
 from jupyter_jax_trainer.worker.serialization.describe import kind_of
 
 _FOLDER = "session"
@@ -56,6 +57,7 @@ class _Leaf:
     dtype: Any = None
     sharding: Any = None
     random_key: str | None = None  # the generator of one that holds keys
+    committed: bool = True  # to its devices
 
 
 @dataclass
@@ -106,8 +108,8 @@ def save(namespace: Namespace) -> list[str]:
     together: dict[str, Any] = {}
     trees: dict[str, _Tree] = {}
     left_out, total = [], 0
-    for name, value in sorted(namespace.items()):
-        if name.startswith("__") or kind_of(value) not in ("array", "value"):
+    for name, value in sorted((k, v) for k, v in namespace.items() if isinstance(k, str)):
+        if name.startswith("__") or not _may_be_saved(value):
             continue
         if (found := _tree(name, value, together)) is None:
             left_out.append(name)
@@ -123,11 +125,10 @@ def save(namespace: Namespace) -> list[str]:
     now = time.time()
     stamp = _told(f"{time.time_ns():020}".encode())[0].decode()
     folder = checkpoint_dir() / _FOLDER / stamp
-    folder.mkdir(parents=True, exist_ok=True)
     written = _pickled(trees)
-    part = folder / f"{_own()}.part"
-    part.write_bytes(written)
-    part.rename(folder / _own())
+    problem = _problem_of_writing(folder, written)
+    if b"0" in _told(b"0" if problem else b"1"):
+        raise SaveError(say.NOT_WRITTEN(folder=folder)) from problem
     if orbax is not None:
         with orbax.StandardCheckpointer() as checkpointer:
             checkpointer.save(folder / _ARRAYS, together)
@@ -143,6 +144,24 @@ def save(namespace: Namespace) -> list[str]:
     }
     _forget_older(folder)
     return sorted(trees)
+
+
+def _may_be_saved(value: Any) -> bool:
+    with contextlib.suppress(Exception):  # a class of the user's may raise whatever it likes
+        return kind_of(value) in ("array", "value")
+    return False
+
+
+def _problem_of_writing(folder: Path, written: bytes) -> OSError | None:
+    """Write what this rank alone has; all ranks hear of what keeps from it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        part = folder / f"{_own()}.part"
+        part.write_bytes(written)
+        part.rename(folder / _own())
+    except OSError as error:
+        return error
+    return None
 
 
 def restore(namespace: Namespace, folder: str, digest: str, job: str | None = None) -> list[str]:
@@ -281,7 +300,9 @@ def _leaf(value: Any) -> tuple[_Leaf, Any]:
         generator, value = str(jax.random.key_impl(value)), jax.random.key_data(value)
     own = value.is_fully_addressable
     array = np.asarray(value) if own else None
-    return _Leaf(array, value.shape, value.dtype, value.sharding, generator), value
+    leaf = _Leaf(array, value.shape, value.dtype, value.sharding, generator)
+    leaf.committed = getattr(value, "_committed", True)
+    return leaf, value
 
 
 def _value(name: str, tree: _Tree, together: dict[str, Any]) -> Any:
@@ -291,7 +312,12 @@ def _value(name: str, tree: _Tree, together: dict[str, Any]) -> Any:
     for number, leaf in enumerate(tree.leaves):
         value = leaf.value if leaf.value is not None else together[f"{name}.{number}"]
         if leaf.value is not None and leaf.sharding is not None:
-            value = jax.device_put(value, leaf.sharding)
+            with jaxvalues.wide_enough(value.dtype):
+                value = (
+                    jax.device_put(value, leaf.sharding)
+                    if leaf.committed
+                    else jax.numpy.asarray(value)
+                )
         if leaf.random_key is not None:
             value = jax.random.wrap_key_data(value, impl=leaf.random_key)
         values.append(value)

@@ -102,7 +102,7 @@ class Session:
         self._provided = set(namespace)
         self._chosen: list[int] | None = None  # the ranks that run the cell, if not all do
         self._labels: dict[str, str] = {}
-        self._settings: dict[str, Any] = {}
+        self._settings = rendezvous.settings()  # those of the notebook, as far as it has said
         self._modules: dict[str, str] = {}
         self._tokens: dict[str, str] = {}
         self._brought: dict[str, _Binding] = {}
@@ -224,6 +224,7 @@ class Session:
         """Interrupt the main thread, also in a call of the system; or the cell once it begins."""
         self._interrupted = told["cell"]
         if told["cell"] == self._number:
+            self._reporter.stop_at(sys.maxsize)  # no report waits to hear whether it is the last
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
     def _on_interrupt(self, _number: int, _frame: FrameType | None) -> None:
@@ -307,6 +308,8 @@ class Session:
                 print(say.STOPPED_TO_SAVE(), file=sys.stderr)
                 rendezvous.settle(self._broken)
                 return None
+            with contextlib.suppress(Exception):  # else they would be drawn on by the next cell
+                self._displayer.show_figures()
             return self._describe(error, file, outside)
         finally:
             self._profiler.end()
@@ -320,8 +323,9 @@ class Session:
         manifest = archive.manifest
         check_python(manifest)
         # What a cell has set itself stays, as long as the notebook does not change it.
-        before, self._settings = self._settings, manifest["jax_config"]
-        rendezvous.configure({k: v for k, v in self._settings.items() if before.get(k) != v})
+        before, given = self._settings, manifest["jax_config"]
+        self._settings = {**before, **given}
+        rendezvous.configure({k: v for k, v in given.items() if before.get(k) != v})
         if manifest["argv"]:
             sys.argv = list(manifest["argv"])
         if archive.packages:
@@ -400,14 +404,20 @@ class Session:
         scope = _scope(told["cell"])
         rank, nodes = self._among_gatherers()
         if rank < nodes:
-            if self._pod is not None:
-                self._deliver(self._pod, names, rank, nodes, scope)
-            else:
-                target = Path(told["result"])
-                table = collect(names, self._namespace, rank, nodes, target, scope)
-                if rank == 0:
-                    self._channel.send("results", results=table)
-        for name in [name for name in self._namespace if name.startswith(_OF_CALL)]:
+            try:
+                if self._pod is not None:
+                    self._deliver(self._pod, names, rank, nodes, scope)
+                else:
+                    target = Path(told["result"])
+                    table = collect(names, self._namespace, rank, nodes, target, scope)
+                    if rank == 0:
+                        self._channel.send("results", results=table)
+            except (
+                OSError
+            ) as error:  # of rank 0 alone, which must not end otherwise than the others
+                failed = [{"name": name, "error": str(error)} for name in names]
+                self._channel.send("results", results=failed)
+        for name in [name for name in self._variables() if name.startswith(_OF_CALL)]:
             del self._namespace[name]  # a function, its arguments and what it returned
 
     def _among_gatherers(self) -> tuple[int, int]:
@@ -485,7 +495,9 @@ class Session:
         return {
             name: value
             for name, value in list(self._namespace.items())
-            if name not in self._provided and not (name.startswith("__") and name.endswith("__"))
+            if isinstance(name, str)
+            and name not in self._provided
+            and not (name.startswith("__") and name.endswith("__"))
         }
 
     def _described(self, name: str, value: Any) -> Variable:
@@ -529,7 +541,7 @@ def _scope(number: int) -> str:
 
 def _described(value: Any, number: int, token: str | None) -> Variable:
     found: Variable = {
-        "kind": kind_of(value),
+        "kind": "value",
         "type": "",
         "size": None,
         "sharding": None,
@@ -539,6 +551,7 @@ def _described(value: Any, number: int, token: str | None) -> Variable:
         "deleted": False,
     }
     with contextlib.suppress(Exception):  # a class of the user's may raise whatever it likes
+        found["kind"] = kind_of(value)
         found["type"] = type_name(value)
         arrays = _arrays(value)
         if arrays:

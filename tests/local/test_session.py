@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -12,12 +13,13 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from harness import eventually, ranks_of, run_in_kernel, submit, text, wait_for, wait_for_text
 
-from jupyter_jax_trainer import api, commands, magic
+from jupyter_jax_trainer import api, bundle, commands, magic
 from jupyter_jax_trainer.capture import capture_cell
 from jupyter_jax_trainer.commands.completion import complete
-from jupyter_jax_trainer.errors import JobFailed, UsageError
+from jupyter_jax_trainer.errors import JobFailed, ResultError, UsageError
 from jupyter_jax_trainer.jobdir import session as records
 from jupyter_jax_trainer.jobdir.describe import used_text
+from jupyter_jax_trainer.jobdir.failure import CANCELLED
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.messages import cell as in_cell
 from jupyter_jax_trainer.messages import session as say
@@ -92,6 +94,11 @@ PIDS = "import os\nprint('pid', os.getpid())"
 
 def pids(job):
     return sorted(int(line.split()[1]) for line in text(job).splitlines() if "pid" in line)
+
+
+def displays(job):
+    lines = JobDir(job.directory).displays.read_text().splitlines()
+    return [json.loads(line)["data"] for line in lines]
 
 
 def parent_of(pid):
@@ -514,6 +521,30 @@ def test_a_cell_that_does_not_stop_is_waited_for_until_its_ranks_are_started_ane
     of_session("stubborn").cancel()
 
 
+def test_a_cell_of_some_ranks_stops_at_a_report_and_one_in_its_handler_goes_on(book):
+    book.cell("import time\nfrom jupyter_jax_trainer import report\ndone = 0")
+    job = detached(
+        book,
+        "try:\n    while True:\n        time.sleep(0.02)\n        done += 1\n"
+        "        report(step=done)\n        if done == 3: print('begun', flush=True)\nfinally:\n    report(step=done + 1)\n    print('over', done)",
+        "-s lab -n 2 --rank 1",
+    )
+    wait_for_text(job, "begun")
+    job.cancel()
+    assert job.state == "Cancelled" and job.reason == CANCELLED
+    assert "over" in text(job)
+    alone = detached(
+        book,
+        "import jax\ntry:\n    while True:\n        time.sleep(0.02)\n"
+        "        if jax.process_index() == 0: report(loss=1)\n"
+        "except KeyboardInterrupt:\n    report(loss=2)\n    raise",
+    )
+    eventually(lambda: alone.steps)
+    alone.cancel()
+    assert alone.state == "Cancelled" and alone.reason == CANCELLED
+    book.cell("print(done > 0)", "-s lab -n 2 --rank 1")
+
+
 def test_ranks_that_report_stop_at_one_step_with_all_variables(book):
     book.cell(
         "import time, jax, jax.numpy as jnp\nfrom jax.experimental import multihost_utils as m\n"
@@ -830,6 +861,45 @@ def test_what_was_saved_comes_back_after_a_restart(book, capsys):
         session("lab").restore()
 
 
+def test_what_is_restored_is_as_wide_and_as_free_to_move_as_it_was(book):
+    line = "-s wide -n 2"
+    make = (
+        "import jax, jax.numpy as jnp, numpy as np\n"
+        "from jax.sharding import Mesh, NamedSharding, PartitionSpec as P\n"
+        "spread = NamedSharding(Mesh(jax.devices(), 'i'), P())\n"
+        "both = jax.make_array_from_process_local_data(spread, np.ones(2, 'float32'))\n"
+    )
+    book.cell(
+        f"{make}key, count = jax.random.key(0), jnp.zeros((), int)\n"
+        "jax.config.update('jax_enable_x64', True)\nwide = jnp.float64(1) / 3",
+        line,
+    )
+    session("wide").save()
+    session("wide").restart()
+    eventually(lambda: not known("wide")["variables"])
+    session("wide").restore()
+    after = book.cell(
+        f"{make}def step(x, key, count): return x + jax.random.normal(key, x.shape), count + 1\n"
+        "jax.block_until_ready(jax.jit(step)(both, key, count))\n"
+        "print(wide.dtype, float(wide) == 1 / 3)",
+        line,
+    )
+    assert [line.text for line in after.logs()] == ["float64 True"] * 2
+    session("wide").end()
+
+
+def test_what_is_restored_counts_as_later_than_what_the_kernel_had(book, monkeypatch):
+    line = "-s later -n 1"
+    monkeypatch.setattr(sys.modules["__main__"], "In", book.user_ns["In"], raising=False)
+    book.cell("import jax.numpy as jnp\nparams = jnp.ones(2)", line)
+    session("later").save()
+    book.kernel("import numpy as np\nparams = np.zeros(2)")
+    session("later").restore()
+    after = book.cell("print(params.sum())", line)
+    assert text(after) == "2.0"
+    session("later").end()
+
+
 def test_what_an_earlier_session_of_the_name_has_saved_comes_back(book):
     line = "-s earlier -n 2"
     book.cell("import jax.numpy as jnp\nw, name = jnp.arange(3.0), 'lost'", line)
@@ -849,6 +919,82 @@ def test_what_an_earlier_session_of_the_name_has_saved_comes_back(book):
         session("earlier").restore()
     assert refused.value.id == "api.saved-by-others"
     session("earlier").end()
+
+
+def test_settings_of_jax_that_a_cell_made_outlive_the_notebook_s_import_of_jax(book, monkeypatch):
+    line, settings = "-s set -n 1", bundle._settings()
+    monkeypatch.setattr(bundle, "_settings", dict)
+    book.cell("import jax, jax.numpy as jnp\njax.config.update('jax_enable_x64', True)", line)
+    monkeypatch.setattr(bundle, "_settings", lambda: {**settings, "jax_enable_x64": False})
+    after = book.cell("print(jnp.zeros(1).dtype)", line)
+    monkeypatch.setattr(bundle, "_settings", dict)
+    book.cell("pass", line)
+    monkeypatch.setattr(bundle, "_settings", lambda: {**settings, "jax_enable_x64": False})
+    again = book.cell("print(jnp.zeros(1).dtype)", line)
+    assert [text(after), text(again)] == ["float64"] * 2
+    changed = {**settings, "jax_enable_x64": True, "jax_numpy_rank_promotion": "raise"}
+    monkeypatch.setattr(bundle, "_settings", lambda: changed)
+    book.cell("jax.config.update('jax_enable_x64', False)", line)
+    monkeypatch.setattr(bundle, "_settings", lambda: {**changed, "jax_enable_x64": False})
+    assert text(book.cell("print(jnp.zeros(1).dtype)", line)) == "float32"
+    session("set").end()
+
+
+def test_ranks_meet_whatever_a_cell_forbids_itself(book):
+    book.cell(
+        "import jax\njax.config.update('jax_numpy_rank_promotion', 'raise')\n"
+        "jax.config.update('jax_transfer_guard', 'disallow')\n"
+        "jax.config.update('jax_disable_jit', True)\nkept = 1"
+    )
+    book.cell(
+        "jax.config.update('jax_numpy_rank_promotion', 'allow')\n"
+        "jax.config.update('jax_transfer_guard', 'allow')\n"
+        "jax.config.update('jax_disable_jit', False)\nassert kept == 1"
+    )
+
+
+def test_what_only_one_rank_can_meet_in_the_way_of_results_ends_no_session(book):
+    odd = (
+        "import weakref\nclass Model: pass\nmodel = Model()\nproxy = weakref.proxy(model)\n"
+        "model, kept = None, 7\nglobals()[5] = 'a number for a name'\n"
+        "from IPython.display import JSON\nimport numpy as np\nJSON({np.int64(1): 2})"
+    )
+    shown = book.cell(odd)
+    assert "on display" in displays(shown)[0]["text/plain"]
+    with pytest.raises(ResultError, match="No space left"):
+        book.cell(
+            "import jupyter_jax_trainer.worker.results as results\n"
+            "def write(*_): raise OSError(28, 'No space left on device')\n"
+            "before, results._write = results._write, write",
+            "-s lab -n 2 -o kept",
+        )
+    book.cell("results._write = before\ndel globals()[5]", "-s lab -n 2 -o kept")
+    assert book["kept"] == 7
+
+
+def test_a_save_that_one_rank_can_not_write_ends_no_session(book, monkeypatch):
+    book.cell(
+        "import jax, jax.numpy as jnp, pathlib\nw = jnp.ones(2)\n"
+        "write = pathlib.Path.write_bytes\n"
+        "def fails(path, data):\n"
+        "    if path.name == 'rank-1.part': raise OSError(5, 'Input/output error')\n"
+        "    return write(path, data)\n"
+        "pathlib.Path.write_bytes = fails"
+    )
+    with pytest.raises(JobFailed, match="A rank could not write"):
+        session("lab").save()
+    book.cell("pathlib.Path.write_bytes = write\nassert w.sum() == 2")
+    assert session("lab").save()["names"] == ["w"]
+
+
+def test_figures_of_a_cell_that_fails_are_its_own(book):
+    pytest.importorskip("matplotlib")
+    line = "-s plots -n 1"
+    failed = book.fails("import matplotlib.pyplot as plt\nplt.plot([1, 2])\n1 / 0", line)
+    after = book.cell("plt.plot([2, 1])\nassert len(plt.gca().lines) == 1", line)
+    for job in (failed, after):
+        assert ["image/png" in one for one in displays(job)] == [True]
+    session("plots").end()
 
 
 def test_what_a_cell_leaves_behind_harms_no_other(book):

@@ -96,7 +96,7 @@ class Server:
                 stderr=log,
                 cwd=self._folder,
             )
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while True:
             assert self.process.poll() is None, self.log.read_text()
             with contextlib.suppress(OSError):

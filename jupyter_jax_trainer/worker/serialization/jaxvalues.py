@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from jupyter_jax_trainer.datatypes import Namespace
@@ -88,11 +89,16 @@ def make_array(values: Any, weak_type: bool) -> Any:
     """Make a jax array of a numpy array."""
     import jax
 
-    wide = values.dtype.itemsize >= 8 and not jax.config.jax_enable_x64
-    if wide and hasattr(jax, "enable_x64"):  # the notebook had 64 bits on when it made this one
-        with jax.enable_x64(True):
-            return _weaken(jax.numpy.asarray(values), weak_type)
-    return _weaken(jax.numpy.asarray(values), weak_type)
+    with wide_enough(values.dtype):
+        return _weaken(jax.numpy.asarray(values), weak_type)
+
+
+def wide_enough(dtype: Any) -> AbstractContextManager[object]:
+    """Have arrays of 64 bits stay so: whoever made them had set jax to that."""
+    import jax
+
+    wide = dtype.itemsize >= 8 and not jax.config.jax_enable_x64
+    return jax.enable_x64(True) if wide and hasattr(jax, "enable_x64") else nullcontext()
 
 
 def _weaken(array: Any, weak_type: bool) -> Any:
