@@ -412,9 +412,7 @@ class Session:
                     table = collect(names, self._namespace, rank, nodes, target, scope)
                     if rank == 0:
                         self._channel.send("results", results=table)
-            except (
-                OSError
-            ) as error:  # of rank 0 alone, which must not end otherwise than the others
+            except OSError as error:  # rank 0 alone writes: all are to end the cell alike
                 failed = [{"name": name, "error": str(error)} for name in names]
                 self._channel.send("results", results=failed)
         for name in [name for name in self._variables() if name.startswith(_OF_CALL)]:

@@ -117,7 +117,10 @@ def test_a_cell_that_no_rank_has_heard_of_is_taken_back_and_the_ranks_stay(lab):
     assert [one.dropped for one in lab.todo(Tell)] == [True]
     assert lab.session._cells.ready and lab.session._cells.restarts == 0
     lab.cell("lab-cell-3")
+    lab.todo(Tell)[0].on_no_room(False)  # as it was being sent
     assert lab.state("lab-cell-3") == "Running"
+    lab.todo(Tell)[1].on_no_room(False)
+    assert lab.state("lab-cell-3") == "Failed"
 
 
 def test_a_cell_that_ranks_may_have_heard_of_is_interrupted(lab):

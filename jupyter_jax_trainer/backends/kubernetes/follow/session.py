@@ -12,6 +12,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from jupyter_jax_trainer import timeouts
@@ -319,13 +320,16 @@ class Session:
         order = _ROOM * told["cell"] + _STEPS.index(told["kind"])
         bundle = None if cell is None else cell.directory.bundle
         full = {**told, "order": order}
-        errand = Tell(full, dict(self._processes), bundle, self._on_no_room, may_be_known)
+        on_no_room = partial(self._on_no_room, told["cell"])
+        errand = Tell(full, dict(self._processes), bundle, on_no_room, may_be_known)
         self._errands.put(errand)
         return errand
 
-    def _on_no_room(self, begun: bool) -> None:
+    def _on_no_room(self, number: int, begun: bool) -> None:
         failure = Failure(kind="disk", message=say.NO_ROOM_FOR_CELL())
         with self._guard:
+            if self._cells.cell is None or self._cells.cell.number != number:
+                return  # it was taken back
             if begun:
                 self._cells.part(failure)
             else:
