@@ -146,8 +146,9 @@ class Cell:
 
     def take_held(self, rank: int, reports: int) -> int | None:
         """Note how many reports a rank has made; give where all stop, once all have said it."""
-        if self.chosen is None or rank in self.chosen:
-            self.held[rank] = reports
+        if self.chosen is not None and rank not in self.chosen:
+            return None
+        self.held[rank] = reports
         return self.stop_at
 
     @property

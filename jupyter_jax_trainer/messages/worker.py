@@ -202,7 +202,7 @@ RANKS_HOLD_DIFFERENT = Message(
 )
 OTHERS_GO_ON = Message("Other ranks have taken the place of these, and go on with what was saved.")
 NOT_WRITTEN = Message(
-    "A rank could not write to {folder}.", "See the logs of the ranks, then save again."
+    "A rank could not write what it saves.", "Its error is in its log. Then save again."
 )
 NOTHING_TO_SAVE = Message("There are no arrays to save.")
 SAVED_BEFORE_END = Label("[jaxtrain: saved before this pod ends: {names}]")

@@ -192,12 +192,12 @@ class Displayer:
         if value is not None:
             self.show(value)
 
-    def show_figures(self) -> None:
+    def close_figures(self, *, show: bool = True) -> None:
         """Show and close the figures that the cell left open, as a notebook does."""
         pyplot = sys.modules.get("matplotlib.pyplot")
         if pyplot is None:
             return
-        for number in pyplot.get_fignums():
+        for number in pyplot.get_fignums() if show else ():
             self.show(pyplot.figure(number))
         pyplot.close("all")
 

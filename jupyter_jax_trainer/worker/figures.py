@@ -15,4 +15,4 @@ def show(*_args: Any, **_kwargs: Any) -> None:
     """Send the open figures and close them."""
     displayer = current()
     if displayer is not None:
-        displayer.show_figures()
+        displayer.close_figures()

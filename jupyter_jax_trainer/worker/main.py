@@ -160,7 +160,7 @@ class Worker:
         if rendezvous.devices_in_use():
             rendezvous.settle([])
         self._profiler.end()
-        displayer.show_figures()
+        displayer.close_figures()
         self._send_results(manifest["out"], namespace)
         for thread in threading.enumerate():
             if not thread.daemon and thread is not threading.main_thread():

@@ -16,7 +16,7 @@ import os
 import pickle
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -124,11 +124,12 @@ def save(namespace: Namespace) -> list[str]:
     orbax = _orbax() if together else None
     now = time.time()
     stamp = _told(f"{time.time_ns():020}".encode())[0].decode()
-    folder = checkpoint_dir() / _FOLDER / stamp
     written = _pickled(trees)
-    problem = _problem_of_writing(folder, written)
+    problem = _problem_of_writing(stamp, written)
     if b"0" in _told(b"0" if problem else b"1"):
-        raise SaveError(say.NOT_WRITTEN(folder=folder)) from problem
+        _take_back(stamp)
+        raise SaveError(say.NOT_WRITTEN()) from problem
+    folder = checkpoint_dir() / _FOLDER / stamp
     if orbax is not None:
         with orbax.StandardCheckpointer() as checkpointer:
             checkpointer.save(folder / _ARRAYS, together)
@@ -152,9 +153,10 @@ def _may_be_saved(value: Any) -> bool:
     return False
 
 
-def _problem_of_writing(folder: Path, written: bytes) -> OSError | None:
+def _problem_of_writing(stamp: str, written: bytes) -> OSError | None:
     """Write what this rank alone has; all ranks hear of what keeps from it."""
     try:
+        folder = checkpoint_dir() / _FOLDER / stamp
         folder.mkdir(parents=True, exist_ok=True)
         part = folder / f"{_own()}.part"
         part.write_bytes(written)
@@ -162,6 +164,15 @@ def _problem_of_writing(folder: Path, written: bytes) -> OSError | None:
     except OSError as error:
         return error
     return None
+
+
+def _take_back(stamp: str) -> None:
+    """Delete what this rank has written of a save that another could not write."""
+    with contextlib.suppress(OSError):
+        folder = checkpoint_dir() / _FOLDER / stamp
+        for path in (folder / f"{_own()}.part", folder / _own()):
+            path.unlink(missing_ok=True)
+        folder.rmdir()
 
 
 def restore(namespace: Namespace, folder: str, digest: str, job: str | None = None) -> list[str]:
@@ -246,9 +257,25 @@ def _restored_together(trees: dict[str, _Tree], place: Path) -> dict[str, Any]:
     }
     if not wanted:
         return {}
-    with _orbax().StandardCheckpointer() as checkpointer:
+    is_wide = any(one.dtype.itemsize >= 8 for one in wanted.values())
+    with _orbax().StandardCheckpointer() as checkpointer, _wide_everywhere(is_wide):
         found: dict[str, Any] = checkpointer.restore(place / _ARRAYS, wanted)
     return found
+
+
+@contextlib.contextmanager
+def _wide_everywhere(is_wide: bool) -> Iterator[None]:
+    """Have arrays of 64 bits stay so in all threads: orbax has some of its own."""
+    import jax
+
+    before = jax.config.jax_enable_x64
+    if is_wide and not before:
+        jax.config.update("jax_enable_x64", True)
+    try:
+        yield
+    finally:
+        if is_wide and not before:
+            jax.config.update("jax_enable_x64", before)
 
 
 def _tree(name: str, value: Any, together: dict[str, Any]) -> _Tree | None:

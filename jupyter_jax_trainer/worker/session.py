@@ -308,8 +308,10 @@ class Session:
                 print(say.STOPPED_TO_SAVE(), file=sys.stderr)
                 rendezvous.settle(self._broken)
                 return None
-            with contextlib.suppress(Exception):  # else they would be drawn on by the next cell
-                self._displayer.show_figures()
+            with contextlib.suppress(Exception):
+                # The others may already wait: they don't wait for long for one that draws.
+                draws = self._nodes == 1 and not isinstance(error, KeyboardInterrupt)
+                self._displayer.close_figures(show=draws)
             return self._describe(error, file, outside)
         finally:
             self._profiler.end()
@@ -392,7 +394,7 @@ class Session:
             finally:
                 if os.getpid() != self._pid:
                     _leave_child(sys.exc_info()[1])
-            self._displayer.show_figures()
+            self._displayer.close_figures()
             rendezvous.settle(self._broken)
         self._runs = False
 
@@ -415,7 +417,8 @@ class Session:
             except OSError as error:  # rank 0 alone writes: all are to end the cell alike
                 failed = [{"name": name, "error": str(error)} for name in names]
                 self._channel.send("results", results=failed)
-        for name in [name for name in self._variables() if name.startswith(_OF_CALL)]:
+        names = [name for name in list(self._namespace) if isinstance(name, str)]
+        for name in [name for name in names if name.startswith(_OF_CALL)]:
             del self._namespace[name]  # a function, its arguments and what it returned
 
     def _among_gatherers(self) -> tuple[int, int]:

@@ -97,7 +97,8 @@ def pids(job):
 
 
 def displays(job):
-    lines = JobDir(job.directory).displays.read_text().splitlines()
+    path = JobDir(job.directory).displays  # it is there once there is one
+    lines = path.read_text().splitlines() if path.exists() else []
     return [json.loads(line)["data"] for line in lines]
 
 
@@ -871,7 +872,9 @@ def test_what_is_restored_is_as_wide_and_as_free_to_move_as_it_was(book):
     )
     book.cell(
         f"{make}key, count = jax.random.key(0), jnp.zeros((), int)\n"
-        "jax.config.update('jax_enable_x64', True)\nwide = jnp.float64(1) / 3",
+        "jax.config.update('jax_enable_x64', True)\nwide = jnp.float64(1) / 3\n"
+        "each = NamedSharding(spread.mesh, P('i'))\n"
+        "parts = jax.make_array_from_process_local_data(each, np.full(1, 1 / 3))",
         line,
     )
     session("wide").save()
@@ -881,10 +884,11 @@ def test_what_is_restored_is_as_wide_and_as_free_to_move_as_it_was(book):
     after = book.cell(
         f"{make}def step(x, key, count): return x + jax.random.normal(key, x.shape), count + 1\n"
         "jax.block_until_ready(jax.jit(step)(both, key, count))\n"
-        "print(wide.dtype, float(wide) == 1 / 3)",
+        "part = parts.addressable_data(0)\nassert not jax.config.jax_enable_x64\n"
+        "print(wide.dtype, float(wide) == 1 / 3, parts.dtype, float(part[0]) == 1 / 3)",
         line,
     )
-    assert [line.text for line in after.logs()] == ["float64 True"] * 2
+    assert [line.text for line in after.logs()] == ["float64 True float64 True"] * 2
     session("wide").end()
 
 
@@ -995,6 +999,19 @@ def test_figures_of_a_cell_that_fails_are_its_own(book):
     for job in (failed, after):
         assert ["image/png" in one for one in displays(job)] == [True]
     session("plots").end()
+    line = "-s plots -n 2"
+    assert not displays(book.fails("import matplotlib.pyplot as plt\nplt.plot([1])\n1 / 0", line))
+    book.cell("assert plt.get_fignums() == []", line)
+    session("plots").end()
+
+
+def test_what_a_call_has_brought_and_returned_is_gone_with_it(book):
+    with session("calls", nodes=2) as calls:
+        assert calls.run(lambda x: x + 1, 2).result() == 3
+        with pytest.raises(ResultError):
+            calls.run(lambda: __import__("sys").exit()).result()
+        left = "print([name for name in globals() if name.startswith('__jaxtrain_')])"
+        assert text(book.cell(left, "-s calls -n 2")) == "[]\n[]"
 
 
 def test_what_a_cell_leaves_behind_harms_no_other(book):
