@@ -250,9 +250,10 @@ def capture_call(
         labels[f"__jaxtrain_{index}__"] = say.ARGUMENT(which=index + 1)
         parts.append(f"__jaxtrain_{index}__")
     for key, value in (kwargs or {}).items():
-        call[f"__jaxtrain_{key}__"] = value
-        labels[f"__jaxtrain_{key}__"] = say.ARGUMENT(which=key)
-        parts.append(f"{key}=__jaxtrain_{key}__")
+        name = f"__jaxtrain_arg_{key}__"  # it may be called `func`, too
+        call[name] = value
+        labels[name] = say.ARGUMENT(which=key)
+        parts.append(f"{key}={name}")
     code = f"{RETURNED} = __jaxtrain_func__({', '.join(parts)})\n"
     tree = ast.parse(code)
     values = {**namespace, **call}

@@ -9,13 +9,14 @@ they, or what they use, have changed, so that others keep their compiled program
 from __future__ import annotations
 
 import ast
+import contextlib
 import hashlib
 import sys
 import time
 import uuid
 import weakref
 from collections import ChainMap
-from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType, ModuleType
 from typing import IO, Any, cast
@@ -363,9 +364,18 @@ class Ledger:
             return say.CHANGED()
         if before.token not in (None, theirs):
             return say.CHANGED()  # another notebook's, or ours did not arrive
-        if again and not _is_code(value):
+        if again and (not _is_code(value) or self._is_theirs(name, touched)):
             return say.ASSIGNED_AGAIN()
         return None
+
+    def _is_theirs(self, name: str, touched: int) -> bool:
+        """Return whether the session has given the name another value than it was sent."""
+        variable = self._variables.get(name)
+        binds = any(
+            one.touched.get(name) == touched and name not in one.entries
+            for one in self._going.values()
+        )
+        return binds or (variable is not None and variable.get("own", False))
 
     def _uses(
         self, name: str, values: Namespace, reach: Reach, found: Selection
@@ -507,8 +517,9 @@ class _Hasher(Pickler):
 
     def __init__(self, file: IO[bytes], root: Any, values: Namespace) -> None:
         super().__init__(file, main_globals=values)
-        self._root = root
+        self._root, self._values = root, values
         self._functions: set[int] = set()
+        self._classes: set[type] = set()
 
     def reducer_override(self, obj: Any) -> Any:
         if (token := _array_token(obj)) is not None:
@@ -516,10 +527,33 @@ class _Hasher(Pickler):
         if type(obj) is CodeType:
             return tuple, (_code_parts(obj),)
         if isinstance(obj, type) and obj is not self._root and obj.__module__ == "__main__":
-            return str, (obj.__qualname__,)
+            return self._reduce_class(obj)
         if type(obj) is FunctionType and obj.__module__ == "__main__":
             return self._reduce_function(obj)
         return super().reducer_override(obj)
+
+    def _reduce_class(self, cls: type) -> Any:
+        """Reduce a class that something else is or uses: to its bases, its code and its numbers."""
+        if cls in self._classes:
+            return str, (cls.__qualname__,)
+        self._classes.add(cls)
+        parts = [
+            (name, part)
+            for name, value in vars(cls).items()
+            if name not in _OF_PLACES
+            for part in _parts_of(value)
+            if isinstance(part, _PLAIN) or getattr(part, "__module__", None) == "__main__"
+        ]
+        digest = hashlib.sha256()
+        inner = _Hasher(cast(IO[bytes], _Digest(digest)), self._root, self._values)
+        inner._functions, inner._classes = self._functions, self._classes
+        try:
+            inner.dump([*cls.__bases__, *parts])
+        except Exception:  # what a library has put there: not all of it can be pickled
+            return str, (cls.__qualname__,)
+        self.buffers += inner.buffers
+        self.modules |= inner.modules
+        return str, (f"{cls.__qualname__} {digest.hexdigest()}",)
 
     def _reduce_function(self, function: FunctionType) -> Any:
         if id(function) in self._functions:  # it is in its own closure
@@ -536,6 +570,26 @@ class _Hasher(Pickler):
             vars(function).get("__wrapped__"),
         )
         return tuple, (list(parts),)
+
+
+_PLAIN = (bool, int, float, complex, str, bytes, type(None))
+_OF_PLACES = ("__module__", "__doc__", "__firstlineno__", "__qualname__")
+
+
+def _parts_of(value: Any) -> Iterator[Any]:
+    """Return what of an attribute of a class makes a difference: functions, and what is plain."""
+    if isinstance(value, property):
+        yield from (one for one in (value.fget, value.fset, value.fdel) if one is not None)
+    elif isinstance(value, (staticmethod, classmethod)):
+        yield from _parts_of(value.__func__)
+    elif isinstance(value, (FunctionType, *_PLAIN)):
+        yield value
+    else:  # what wraps a function, as `jit` and `cached_property` do
+        for name in ("__wrapped__", "func"):
+            with contextlib.suppress(Exception):
+                inner = getattr(value, name)
+                if isinstance(inner, FunctionType):
+                    yield inner
 
 
 def _content_of(cell: Any) -> Any:
@@ -559,6 +613,7 @@ def _code_parts(code: CodeType) -> list[Any]:
         code.co_kwonlyargcount,
         code.co_posonlyargcount,
         code.co_qualname,
+        getattr(code, "co_exceptiontable", b""),  # what a `try` covers; from Python 3.11 on
     ]
 
 

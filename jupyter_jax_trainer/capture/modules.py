@@ -27,7 +27,8 @@ from jupyter_jax_trainer.messages import cell as say
 
 MAX_DATA_FILE = 1 << 20
 MAX_TOTAL = 64 << 20
-_SKIPPED = {"__pycache__", "node_modules", "build", "dist", "venv", "site-packages"}
+_SKIPPED = {"__pycache__", "node_modules", "site-packages"}
+_OF_TOOLS = {"build", "dist", "venv"}  # unless they are packages
 _THIS_PACKAGE = __name__.partition(".")[0]
 
 
@@ -151,7 +152,8 @@ def _files(spec: ModuleSpec) -> Iterator[tuple[str, Path, bool]]:
     for place in map(Path, spec.submodule_search_locations):
         for path in sorted(place.rglob("*")):
             inner = path.relative_to(place)
-            if not path.is_file() or any(map(_is_skipped, inner.parts[:-1])):
+            folders = [place / folder for folder in list(inner.parents)[:-1]]
+            if not path.is_file() or any(map(_is_skipped_folder, folders)):
                 continue
             if _is_skipped(path.name):
                 if _is_named_so(path):
@@ -165,6 +167,11 @@ def _files(spec: ModuleSpec) -> Iterator[tuple[str, Path, bool]]:
 
 def _is_skipped(name: str) -> bool:
     return name.startswith(".") or name in _SKIPPED or name.endswith((".dist-info", ".egg-info"))
+
+
+def _is_skipped_folder(path: Path) -> bool:
+    made = path.name in _OF_TOOLS and not (path / "__init__.py").is_file()
+    return made or _is_skipped(path.name)
 
 
 def _refuse_compiled(path: Path, module: str) -> None:

@@ -177,8 +177,16 @@ class _Names:
             return f"{name}@{len(self.classes)}"
         return name
 
-    def read(self, name: str, line: int, *, deferred: bool = False) -> None:
-        """Note the reading of a global, and of what it would read if it is a function."""
+    def read(self, name: str, line: int, *, deferred: bool = False, surely: bool = True) -> None:
+        """Note the reading of a global, and of what it would read if it is a function.
+
+        Parameters
+        ----------
+        deferred
+            It is read later than here.
+        surely
+            Else perhaps never: it goes along if it is there and can.
+        """
         if self.state is None:
             return
         queue: list[tuple[str, bool, str | None]] = [(name, deferred, None)]
@@ -193,10 +201,11 @@ class _Names:
                 elif name not in self.lines:
                     self.via[name] = via
                 self.lines.setdefault(name, line)
-                if not self.guards:
+                if surely and not self.guards:
                     self.unguarded.add(name)
                 # A function may be called later than here, when more names are bound.
-                if not self.star and name not in (self._assigned if deferred else self.state.maybe):
+                bound = self._assigned if deferred else self.state.maybe
+                if surely and not self.star and name not in bound:
                     self.certain.add(name)
             queue.extend((n, True, source) for n, source in inner.items() if n not in seen)
             seen.update(inner)
@@ -228,6 +237,10 @@ class _Names:
         """Note which globals will be read when `name` is called."""
         # Which of several definitions is called can depend on the path: keep what all of them read.
         self._deferred.setdefault(self.key(name), {}).update(inner)
+
+    def deferred(self, name: str) -> list[str]:
+        """Return which globals will be read when `name` is called."""
+        return list(self._deferred.get(self.key(name), ()))
 
     def interrupted(self, start: _State, body: Iterable[ast.AST]) -> _State:
         """Return the state after a body that may have stopped anywhere."""
@@ -600,6 +613,11 @@ class _Walker:
         with self.names.class_body(node.name, declared):
             self.block(node.body)
         self.names.type_params.pop()
+        if node.decorator_list or node.bases or node.keywords:
+            # A registry may have it called, though nothing here names it.
+            for name in self.names.deferred(node.name):
+                if name != node.name:
+                    self.names.read(name, node.lineno, deferred=True, surely=False)
         self.names.bind(node.name)
 
 

@@ -315,6 +315,7 @@ class Session:
             return self._describe(error, file, outside)
         finally:
             self._profiler.end()
+            self._forget_call()
             if file:
                 archive.forget()
                 self._labels[file] = say.EARLIER_CELL(name=archive.manifest["name"])
@@ -417,9 +418,12 @@ class Session:
             except OSError as error:  # rank 0 alone writes: all are to end the cell alike
                 failed = [{"name": name, "error": str(error)} for name in names]
                 self._channel.send("results", results=failed)
+
+    def _forget_call(self) -> None:
+        """Let go of the function that a call has brought, its arguments and what it returned."""
         names = [name for name in list(self._namespace) if isinstance(name, str)]
         for name in [name for name in names if name.startswith(_OF_CALL)]:
-            del self._namespace[name]  # a function, its arguments and what it returned
+            del self._namespace[name]
 
     def _among_gatherers(self) -> tuple[int, int]:
         """Return which of the ranks that gather results this is, and how many they are.

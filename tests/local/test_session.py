@@ -1007,10 +1007,13 @@ def test_figures_of_a_cell_that_fails_are_its_own(book):
 
 def test_what_a_call_has_brought_and_returned_is_gone_with_it(book):
     with session("calls", nodes=2) as calls:
+        with pytest.raises(JobFailed):
+            calls.run(lambda x: x / 0, 2).wait()
+        left = "print([name for name in globals() if name.startswith('__jaxtrain_')])"
+        assert text(book.cell(left, "-s calls -n 2")) == "[]\n[]"
         assert calls.run(lambda x: x + 1, 2).result() == 3
         with pytest.raises(ResultError):
             calls.run(lambda: __import__("sys").exit()).result()
-        left = "print([name for name in globals() if name.startswith('__jaxtrain_')])"
         assert text(book.cell(left, "-s calls -n 2")) == "[]\n[]"
 
 

@@ -345,11 +345,14 @@ def test_own_modules_come_along(tmp_path, monkeypatch):
 
 
 def test_calls(tmp_path):
-    namespace = notebook("K = 3\ndef f(a, *, b): return a * b + K")
+    namespace = notebook(
+        "K = 3\ndef f(a, *, b): return a * b + K\ndef g(func, result): return func(result)"
+    )
     calls = {
         "function": (capture_call(namespace["f"], (2,), {"b": 5}), [RETURNED]),
         "lambda": (capture_call(lambda a: a + 1, (1,)), [RETURNED]),
         "library": (capture_call(np.linalg.norm, (np.ones(4),)), [RETURNED]),
+        "names": (capture_call(namespace["g"], (), {"func": len, "result": "abc"}), [RETURNED]),
     }
     assert [s.name for s in calls["function"][0].sent] == ["f", "K", "argument 1", "argument b"]
     outcomes = run_fresh(calls, tmp_path)
@@ -358,7 +361,8 @@ def test_calls(tmp_path):
         for name, o in outcomes.items()
         if not isinstance(o, str)
     }
-    assert results == {"function": [13], "lambda": [2], "library": [2.0]}, outcomes
+    wanted = {"function": [13], "lambda": [2], "library": [2.0], "names": [3]}
+    assert results == wanted, outcomes
     with pytest.raises(CaptureError, match=r"`argument 1` .*: argument 1\[0\]: a thr"):
         capture_call(namespace["f"], ([LOCK],))
 

@@ -340,6 +340,70 @@ def test_a_change_anywhere_in_a_large_array_is_one(at):
         assert fingerprint(np.roll(values, 16 << 20), {}) != fingerprint(values, {})
 
 
+NET = """
+import functools
+class Base:
+    factor = 1
+class Net(Base):
+    scale = 2
+    def __init__(self, k): self.k = k
+    def __call__(self, x): return self.help(self.k * x)
+    @staticmethod
+    def help(x): return super and x
+    @functools.cached_property
+    def name(self): return 'net'
+    def again(self): return Net(self.k)
+"""
+
+
+def test_a_class_counts_by_its_code_where_something_else_is_of_it(kernel):
+    def content(source):
+        kernel.run(f"{source}\nnet = Net(2)\ndef forward(x): return net(x)")
+        return fingerprint(kernel.values["net"], kernel.values)
+
+    before = content(NET)
+    assert content(f"# moved\n{NET}") == before
+    for old, new in (
+        ("self.k * x)", "self.k * x + 100)"),
+        ("super and x", "super and -x"),
+        ("'net'", "'other'"),
+        ("scale = 2", "scale = 3"),
+        ("factor = 1", "factor = 2"),
+    ):
+        assert content(NET.replace(old, new)) != before
+    assert content(NET) == before
+    source = NET.replace("    def again(self): return Net(self.k)\n", "") + "net = Net(2)"
+    kernel.run(source)
+    assert set(kernel.cell("forward(1)")) == {"forward", "net"}
+    kernel.run(source)
+    assert set(kernel.cell("forward(1)")) == {"net"}
+    kernel.run(source.replace("self.k * x)", "self.k * x + 100)"))
+    assert set(kernel.cell("forward(1)")) == {"forward", "net"}
+
+
+def test_what_a_try_covers_is_of_the_code(kernel):
+    kernel.run(
+        "def f(p):\n    try:\n        d = a(p)\n    except E: return 0\n    else: return b(d)"
+    )
+    before = fingerprint(kernel.values["f"], kernel.values)
+    kernel.run("def f(p):\n    try:\n        d = a(p); return b(d)\n    except E: return 0")
+    assert fingerprint(kernel.values["f"], kernel.values) != before
+
+
+def test_a_function_that_the_session_has_rebound_comes_again_with_its_cell(kernel):
+    source = "def f(x): return x + 1"
+    kernel.run(source)
+    assert set(kernel.cell("f = wrap(f) if 'wrap' in globals() else f")) == {"f"}
+    kernel.run(source)
+    kernel.session["f"]["own"] = False
+    assert set(kernel.cell("f(0)")) == set()
+    kernel.cell("f = f")
+    kernel.session["f"]["own"] = True
+    assert set(kernel.cell("f(0)")) == set()
+    kernel.run(source)
+    assert set(kernel.cell("f(0)")) == {"f"}
+
+
 def test_fingerprints_of_equal_contents_are_equal():
     def counter():
         count = 0

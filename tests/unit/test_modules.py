@@ -74,6 +74,19 @@ def test_packages_go_whole(tree):
     assert found["minepkg/data/table.csv"] == b"1,2"
 
 
+def test_a_package_called_like_a_folder_of_tools_goes(tree):
+    root = tree(minepkg____init__="")
+    for name in ("dist/__init__.py", "dist/deep.py", "build/made.py"):
+        path = root / "minepkg" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("")
+    assert set(modules.collect(["minepkg"])) == {
+        "minepkg/__init__.py",
+        "minepkg/dist/__init__.py",
+        "minepkg/dist/deep.py",
+    }
+
+
 def test_files_that_look_like_secrets_stay_here_and_are_named(tree, tmp_path):
     package = tree(minepkg____init__="", minepkg__credentials="x = 1") / "minepkg"
     (package / "conf").mkdir()

@@ -77,6 +77,8 @@ CASES = [
     ("x: T = v", "T v"),
     ("class C(Base, metaclass=M):\n a = b\n c = a", "Base M b"),
     ("class C:\n x = 1\n def m(self): return x", ""),
+    ("@register\nclass C:\n def m(self): return x, C", "register x"),
+    ("class C(Base):\n def m(self): return x", "Base x"),
     ("class C:\n x = 1\n def m(self): return x\nC", "x"),
     ("class C:\n def m(self): return super().m() + __class__.k\nC", "super"),
     ("class C:\n xs = [1]\n ys = [x for x in xs]", ""),
