@@ -157,10 +157,12 @@ def test_a_job_outlives_the_token_of_an_exec_plugin(
     (tmp_path / "token").write_text(token)
     config = people.kubeconfig(tmp_path / "config", people.about(cluster), credentials)
     monkeypatch.setenv("KUBECONFIG", str(config))
-    job = submit(LONG, f"--backend kubernetes --namespace {namespace.name}", "-o answer")
-    before = 1 + len(calls.read_text())  # the follower's first
+    place = f"--backend kubernetes --namespace {namespace.name}"
+    job = submit(LONG.replace("100", "200"), place, "-o answer")  # the log may come late
+    wait_for_text(job, "line 3")
+    before = len(calls.read_text())
     assert job.wait(PATIENCE).result("answer") == 42
-    assert [f"line {n}" for n in range(100)] == text(job).splitlines()
+    assert [f"line {n}" for n in range(200)] == text(job).splitlines()
     assert before < len(calls.read_text()) < 60  # asked again, and not for every request
     log = "".join(path.read_text() for path in (home / "followers").glob("*/follower.log"))
     assert not people.seen_in(token, home, log, str(examined()))
