@@ -338,7 +338,7 @@ CANNOT_PICKLE = Message("an object of type {type} ({error})", "Create it inside 
 
 PROFILE_RUNS = Message("the profile {name!r} is still being taken")
 NO_ROOM_FOR_PROFILE = Message(
-    "it needs {needed} MiB of free disk space, and there are {free} MiB; {variable} limits its size"
+    "it needs {needed} MiB of disk space, but only {free} MiB are free; {variable} limits its size"
 )
 PROFILE_NOT_FETCHED = Message("its pod held it for {seconds:g} s, and nobody fetched it")
 NO_PROFILE_WRITTEN = Message("jax has written no file")

@@ -109,7 +109,7 @@ def save(namespace: Namespace) -> list[str]:
     trees: dict[str, _Tree] = {}
     left_out, total = [], 0
     for name, value in sorted((k, v) for k, v in namespace.items() if isinstance(k, str)):
-        if name.startswith("__") or not _may_be_saved(value):
+        if name.startswith("__") or kind_of(value) not in ("array", "value"):
             continue
         if (found := _tree(name, value, together)) is None:
             left_out.append(name)
@@ -129,7 +129,7 @@ def save(namespace: Namespace) -> list[str]:
     if b"0" in _told(b"0" if problem else b"1"):
         _take_back(stamp)
         raise SaveError(say.NOT_WRITTEN()) from problem
-    folder = checkpoint_dir() / _FOLDER / stamp
+    folder = _folder(stamp)
     if orbax is not None:
         with orbax.StandardCheckpointer() as checkpointer:
             checkpointer.save(folder / _ARRAYS, together)
@@ -147,16 +147,14 @@ def save(namespace: Namespace) -> list[str]:
     return sorted(trees)
 
 
-def _may_be_saved(value: Any) -> bool:
-    with contextlib.suppress(Exception):  # a class of the user's may raise whatever it likes
-        return kind_of(value) in ("array", "value")
-    return False
+def _folder(stamp: str) -> Path:
+    return checkpoint_dir() / _FOLDER / stamp
 
 
 def _problem_of_writing(stamp: str, written: bytes) -> OSError | None:
     """Write what this rank alone has; all ranks hear of what keeps from it."""
     try:
-        folder = checkpoint_dir() / _FOLDER / stamp
+        folder = _folder(stamp)
         folder.mkdir(parents=True, exist_ok=True)
         part = folder / f"{_own()}.part"
         part.write_bytes(written)
@@ -169,7 +167,7 @@ def _problem_of_writing(stamp: str, written: bytes) -> OSError | None:
 def _take_back(stamp: str) -> None:
     """Delete what this rank has written of a save that another could not write."""
     with contextlib.suppress(OSError):
-        folder = checkpoint_dir() / _FOLDER / stamp
+        folder = _folder(stamp)
         for path in (folder / f"{_own()}.part", folder / _own()):
             path.unlink(missing_ok=True)
         folder.rmdir()
@@ -269,13 +267,11 @@ def _wide_everywhere(is_wide: bool) -> Iterator[None]:
     import jax
 
     before = jax.config.jax_enable_x64
-    if is_wide and not before:
-        jax.config.update("jax_enable_x64", True)
+    jax.config.update("jax_enable_x64", before or is_wide)
     try:
         yield
     finally:
-        if is_wide and not before:
-            jax.config.update("jax_enable_x64", before)
+        jax.config.update("jax_enable_x64", before)
 
 
 def _tree(name: str, value: Any, together: dict[str, Any]) -> _Tree | None:
@@ -327,9 +323,8 @@ def _leaf(value: Any) -> tuple[_Leaf, Any]:
         generator, value = str(jax.random.key_impl(value)), jax.random.key_data(value)
     own = value.is_fully_addressable
     array = np.asarray(value) if own else None
-    leaf = _Leaf(array, value.shape, value.dtype, value.sharding, generator)
-    leaf.committed = getattr(value, "_committed", True)
-    return leaf, value
+    committed = getattr(value, "_committed", True)
+    return _Leaf(array, value.shape, value.dtype, value.sharding, generator, committed), value
 
 
 def _value(name: str, tree: _Tree, together: dict[str, Any]) -> Any:

@@ -546,7 +546,7 @@ def _scope(number: int) -> str:
 
 def _described(value: Any, number: int, token: str | None) -> Variable:
     found: Variable = {
-        "kind": "value",
+        "kind": kind_of(value),
         "type": "",
         "size": None,
         "sharding": None,
@@ -556,7 +556,6 @@ def _described(value: Any, number: int, token: str | None) -> Variable:
         "deleted": False,
     }
     with contextlib.suppress(Exception):  # a class of the user's may raise whatever it likes
-        found["kind"] = kind_of(value)
         found["type"] = type_name(value)
         arrays = _arrays(value)
         if arrays:

@@ -33,6 +33,13 @@ def type_name(value: Any) -> str:
 
 def kind_of(value: Any) -> str:
     """Sort a value: ``module``, ``class``, ``function``, ``array`` or ``value``."""
+    try:
+        return _kind_of(value)
+    except Exception:  # a weak proxy of what is gone, a class of the user's that raises
+        return "value"
+
+
+def _kind_of(value: Any) -> str:
     if isinstance(value, types.ModuleType):
         return "module"
     if isinstance(value, type):
