@@ -16,6 +16,7 @@ import other_python as pythons
 import policy
 import pytest
 from hypothesis import settings
+from pace import Deadline
 from procfs import open_files, processes_of
 
 GRACE_S = 5.0  # in which processes of a job that has ended must be gone
@@ -138,14 +139,14 @@ def end_processes_of(home: Path) -> dict[int, str]:
 
     What is left is killed, so that it cannot disturb the next test.
     """
-    deadline = time.monotonic() + GRACE_S
+    deadline = Deadline(GRACE_S)
     while True:
         left = processes_of(home)
         if left:
             warm = warm_starts(home)
             _end(warm, signal.SIGTERM)
             left = {pid: command for pid, command in left.items() if pid not in warm}
-        if not left or time.monotonic() > deadline:
+        if not left or deadline.passed:
             break
         time.sleep(0.05)
     _end(processes_of(home), signal.SIGKILL)

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_client.manager import KernelManager
+from pace import Deadline
 
-CELL_S = 30.0
+CELL_S = 60.0
 
 Message = dict[str, Any]
 
@@ -37,12 +38,12 @@ class Cell:
 
     def until(self, seen: Callable[[Message], bool], timeout: float = CELL_S) -> Message:
         """Wait for a message."""
-        deadline = time.monotonic() + timeout
-        while (left := deadline - time.monotonic()) > 0:
+        deadline = Deadline(timeout)
+        while left := deadline.left:
             try:
                 message = self._client.get_iopub_msg(timeout=left)
             except queue.Empty:
-                break
+                continue
             if message["parent_header"].get("msg_id") != self.id:
                 continue
             self.messages.append((time.monotonic(), message))

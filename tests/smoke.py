@@ -11,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 
+from pace import Deadline
 from policy import skip_or_fail
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
@@ -56,8 +57,8 @@ def _said(process: subprocess.Popen[str]) -> str:
 
 def _ended(folder: Path) -> dict[int, str]:
     """Kill what runs on after a moment's grace, and return it: the process ids and commands."""
-    deadline = time.monotonic() + GRACE_S
-    while (left := _processes(folder)) and time.monotonic() < deadline:
+    deadline = Deadline(GRACE_S)
+    while (left := _processes(folder)) and not deadline.passed:
         time.sleep(0.1)
     for pid in left:
         with contextlib.suppress(ProcessLookupError):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import harness
+from pace import Deadline
 from procfs import open_files, processes_of
 
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes import SECTIONS
@@ -17,7 +18,7 @@ from jupyter_jax_trainer.jobdir.failure import Failure
 from jupyter_jax_trainer.jobdir.job import Job
 
 FOLLOWER = "kubernetes.follow.follower"  # in its command line
-PATIENCE = 90.0  # seconds for a job on a busy machine
+PATIENCE = 180.0  # seconds for a job on a busy machine
 SLIM = "-r jax-cpu-slim"  # the option for jobs whose image has JAX, optax and Orbax alone
 CAUSES = {cause.id: cause for causes in SECTIONS.values() for cause in causes}
 
@@ -65,8 +66,8 @@ def stop_followers(store: Path) -> None:
         began = [pid for pid, command in processes_of(store).items() if FOLLOWER in command]
         return [*followers(store), *began]
 
-    deadline = time.monotonic() + 5
-    while (found := running()) and time.monotonic() < deadline:
+    deadline = Deadline(5)
+    while (found := running()) and not deadline.passed:
         for pid in found:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pace import Deadline
 
 _PAUSE = 0.5
 _asked: dict[tuple[str, ...], float] = {}
@@ -69,12 +70,12 @@ class Namespace:
 
     def until_condition(self, job: str, wanted: str, within_s: float) -> Any:
         """Wait until the job has a condition, and return the job."""
-        deadline = time.monotonic() + within_s
+        deadline = Deadline(within_s)
         while True:
             found = self.get("trainjob", job)
             conditions = found.get("status", {}).get("conditions", [])
             if any(c["type"] == wanted and c["status"] == "True" for c in conditions):
                 return found
-            if time.monotonic() > deadline or any(c["type"] == "Failed" for c in conditions):
+            if deadline.passed or any(c["type"] == "Failed" for c in conditions):
                 pods = [(p["metadata"]["name"], p["status"]) for p in self.pods(job)]
                 pytest.fail(f"{job} is not {wanted}: {conditions}\n{json.dumps(pods, indent=1)}")

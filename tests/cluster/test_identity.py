@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from harness import eventually, text, wait_for_text
+from pace import within
 
 from cluster import people
 from cluster.jobs import CAUSES, PATIENCE, run, stop_followers, submit
@@ -152,6 +153,7 @@ def plugin(folder: Path, seconds: int | None) -> tuple[Path, dict[str, Any]]:
 def test_a_job_outlives_the_token_of_an_exec_plugin(
     cluster, namespace, user, home, tmp_path, monkeypatch
 ):
+    began = time.monotonic()
     calls, credentials = plugin(tmp_path, seconds=3)
     token = user()
     (tmp_path / "token").write_text(token)
@@ -163,7 +165,8 @@ def test_a_job_outlives_the_token_of_an_exec_plugin(
     before = len(calls.read_text())
     assert job.wait(PATIENCE).result("answer") == 42
     assert [f"line {n}" for n in range(200)] == text(job).splitlines()
-    assert before < len(calls.read_text()) < 60  # asked again, and not for every request
+    took = time.monotonic() - began
+    assert before < len(calls.read_text()) < max(60, took)  # asked again, not for every request
     log = "".join(path.read_text() for path in (home / "followers").glob("*/follower.log"))
     assert not people.seen_in(token, home, log, str(examined()))
 
@@ -298,7 +301,7 @@ def test_no_cluster_a_dead_one_and_one_of_somebody_else(cluster, tmp_path, monke
     began = time.monotonic()
     found = examined()["Cluster"]
     assert found.status == FAIL and "does not answer: connection refused" in found.detail
-    assert time.monotonic() - began < 30
+    assert within(time.monotonic() - began, 30)
     about = {"server": people.about(cluster)["server"]}  # without its authority
     strange = people.kubeconfig(tmp_path / "strange", about, {"token": "x"})
     monkeypatch.setenv("KUBECONFIG", str(strange))

@@ -10,6 +10,7 @@ from functools import partial
 import numpy as np
 import pytest
 from harness import text
+from pace import Deadline
 
 from cluster.faults import LONG_S, SMALL, process_of, require_own
 from cluster.jobs import failure_of, run, stop_followers, submit
@@ -27,9 +28,9 @@ DATA = np.random.default_rng(3).integers(0, 1000, 5_000_000)  # 40 MB
 
 def is_sent(job: Job) -> None:
     """Wait until data is on its way."""
-    deadline = time.monotonic() + LONG_S
+    deadline = Deadline(LONG_S)
     while "sending" not in (job.reason or ""):
-        assert job.active and time.monotonic() < deadline, (job.state, job.reason)
+        assert job.active and not deadline.passed, (job.state, job.reason)
         time.sleep(0.005)
 
 

@@ -31,6 +31,7 @@ from harness import (
     wait_for,
     wait_for_text,
 )
+from pace import within
 
 from jupyter_jax_trainer import api
 from jupyter_jax_trainer.errors import JobFailed, JobNotFound
@@ -172,7 +173,7 @@ def test_a_cell_that_never_ends_is_cancelled(start):
     job = wait_for(submit(ENDLESS), "Running")
     began = time.monotonic()
     job.cancel()
-    assert time.monotonic() - began < PROMISED_S
+    assert within(time.monotonic() - began, PROMISED_S)
     assert (job.state, job.reason) == ("Cancelled", CANCELLED)
     nothing_left(job)
     with pytest.raises(JobFailed, match="was cancelled"):
@@ -185,7 +186,7 @@ def test_a_cell_that_does_not_let_itself_be_ended_is_cancelled(store):
     wait_for_text(job, "up")
     began = time.monotonic()
     job.cancel()
-    assert time.monotonic() - began < PROMISED_S
+    assert within(time.monotonic() - began, PROMISED_S)
     nothing_left(job)
 
 
@@ -198,7 +199,7 @@ def test_a_cell_that_takes_longer_than_its_timeout_fails(store):
         "took longer than its --timeout of 2 s; ranks 0 and 1 are at cell line"
     )
     assert failure.rank is None
-    assert job.ended - job.created < 2 + PROMISED_S + 10  # and what the start took
+    assert within(job.ended - job.created, 2 + PROMISED_S + 10)  # and what the start took
 
 
 def test_a_job_that_is_deleted_while_it_runs_is_gone(store):
@@ -254,7 +255,7 @@ def test_a_supervisor_that_is_killed_takes_everything_with_it(start, who):
             "both": say_of_jobs.PROCESS_GONE(),
         }[who]
     )
-    assert job.ended - began < PROMISED_S
+    assert within(job.ended - began, PROMISED_S)
     assert not any(map(alive, [*ranks, *children, keeper, supervisor]))
 
 
@@ -307,7 +308,7 @@ def test_a_rank_that_never_arrives_is_named(store, tmp_path):
     assert failure.kind == "rendezvous"
     assert failure.message == say.NEVER_ARRIVED(ranks="rank 1", limit="3 s", variable="")
     assert "JAXTRAIN_RENDEZVOUS_TIMEOUT" in failure.hint
-    assert job.ended - job.created < 3 + PROMISED_S + 10  # and what the start took
+    assert within(job.ended - job.created, 3 + PROMISED_S + 10)  # and what the start took
 
 
 def test_a_rank_that_dies_before_the_rendezvous_is_named(store, tmp_path):

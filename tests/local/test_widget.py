@@ -1,11 +1,12 @@
 """Jobs as widgets: what a real kernel sends over its comms, and takes, while cells wait or not."""
 
 import json
-import time
+import queue
 
 import kernels
 import pytest
 from conftest import end_processes_of
+from pace import Deadline
 
 from jupyter_jax_trainer.messages import views as say
 
@@ -65,9 +66,12 @@ class Comms:
 
     def until(self, comm, wanted, timeout=20):
         """Wait for a message of a comm that satisfies a condition, whoever's message it answers."""
-        deadline = time.monotonic() + timeout
-        while (left := deadline - time.monotonic()) > 0:
-            message = self._client.get_iopub_msg(timeout=left)
+        deadline = Deadline(timeout)
+        while left := deadline.left:
+            try:
+                message = self._client.get_iopub_msg(timeout=left)
+            except queue.Empty:
+                continue
             content = message["content"]
             if message["msg_type"] == "comm_msg" and content["comm_id"] == comm:
                 data = content["data"]

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import websocket
+from pace import Deadline
 from ports import free_port
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -96,13 +97,13 @@ class Server:
                 stderr=log,
                 cwd=self._folder,
             )
-        deadline = time.monotonic() + 180
+        deadline = Deadline(180)
         while True:
             assert self.process.poll() is None, self.log.read_text()
             with contextlib.suppress(OSError):
                 if self.ask("GET", "jobs")[0] == status:
                     return
-            assert time.monotonic() < deadline, self.log.read_text()
+            assert not deadline.passed, self.log.read_text()
             time.sleep(0.1)
 
     def stop(self) -> None:
@@ -181,9 +182,9 @@ class Page:
 
     def hear(self, kind: str, number: int | None = None, seconds: float = 20) -> dict[str, Any]:
         """Return the next message of a kind; others are passed over."""
-        deadline = time.monotonic() + seconds
+        deadline = Deadline(seconds)
         while True:
-            self.socket.settimeout(max(0.01, deadline - time.monotonic()))
+            self.socket.settimeout(deadline.left or 0.01)
             text = self.socket.recv()
             if not text:
                 raise ConnectionError("the server has closed the connection")

@@ -68,7 +68,7 @@ def test_it(home):
 
 
 def run(tmp_path: Path, text: str, *options: str, **variables: str) -> tuple[int, str]:
-    for name in ("conftest.py", "policy.py", "procfs.py", "other_python.py"):
+    for name in ("conftest.py", "policy.py", "procfs.py", "other_python.py", "pace.py"):
         shutil.copy(TESTS / name, tmp_path)
     (tmp_path / "test_it.py").write_text(text)
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = slow: slow\n")

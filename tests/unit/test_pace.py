@@ -1,0 +1,30 @@
+"""Bounds in seconds, on a machine that keeps pace and on one that doesn't."""
+
+from __future__ import annotations
+
+import time
+
+import pace
+import pytest
+
+
+def test_a_bound_is_longer_only_where_the_machine_is_slower(monkeypatch):
+    monkeypatch.setattr(pace, "slowness", lambda: 3.0)
+    assert [pace.within(took, 10) for took in (9, 29, 31)] == [True, True, False]
+
+
+def test_the_machine_is_measured_once_and_only_when_a_deadline_seems_to_have_passed(monkeypatch):
+    measured = []
+    monkeypatch.setattr(pace, "slowness", lambda: measured.append(1) or 4.0)
+    deadline = pace.Deadline(0.1)
+    assert 0 < deadline.left <= 0.1 and not deadline.passed and not measured
+    time.sleep(0.15)
+    assert 0.1 < deadline.left < 0.3 and not deadline.passed
+    time.sleep(0.3)
+    assert deadline.passed and deadline.left == 0 and measured == [1]
+
+
+@pytest.mark.parametrize(("takes", "factor"), [(1e9, 1.0), (1e-9, pace.MOST)])
+def test_a_faster_machine_gets_no_shorter_bounds_and_a_slow_one_not_any(monkeypatch, takes, factor):
+    monkeypatch.setattr(pace, "TAKES_S", takes)
+    assert pace.slowness() == factor
