@@ -1,23 +1,31 @@
 """Bounds in seconds hold on a machine that keeps pace: where it is slower or busier, they are longer.
 
-A bound stays what it is on the machine it was set on, idle or as busy as a run of all tests makes it.
+A bound stays what it is on the machine it was set on, idle or as busy as a run of all tests makes that.
 """
 
 from __future__ import annotations
 
+import os
 import time
 
 TURNS = 5_000_000
 TAKES_S = 0.3  # for as many turns, on that machine when idle
+BUSY = 3.0  # processes that run or wait for each core while all tests run there
 MOST = 10.0
 
 
 def slowness() -> float:
-    """Measure how many times as long as there Python takes here and now: 1 to `MOST`."""
+    """Measure how many times as long as there things take here and now: 1 to `MOST`.
+
+    It counts how long Python takes, and how many processes have run or waited in the last minute:
+    what a test waits for often has several, one after the other.
+    """
     began = time.perf_counter()
     for _ in range(TURNS):
         pass
-    return min(max((time.perf_counter() - began) / TAKES_S, 1.0), MOST)
+    slower = max((time.perf_counter() - began) / TAKES_S, 1.0)
+    busier = max(os.getloadavg()[0] / ((os.cpu_count() or 1) * BUSY), 1.0)
+    return min(slower * busier, MOST)
 
 
 def within(took: float, seconds: float) -> bool:

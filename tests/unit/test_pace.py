@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 import pace
@@ -24,7 +25,12 @@ def test_the_machine_is_measured_once_and_only_when_a_deadline_seems_to_have_pas
     assert deadline.passed and deadline.left == 0 and measured == [1]
 
 
-@pytest.mark.parametrize(("takes", "factor"), [(1e9, 1.0), (1e-9, pace.MOST)])
-def test_a_faster_machine_gets_no_shorter_bounds_and_a_slow_one_not_any(monkeypatch, takes, factor):
+@pytest.mark.parametrize(
+    ("takes", "load", "factor"),
+    [(1e9, 0.1, 1.0), (1e9, 2 * pace.BUSY, 2.0), (1e-9, 0.1, pace.MOST)],
+    ids=["fast and idle", "busy", "slow"],
+)
+def test_bounds_are_never_shorter_and_not_longer_than_that(monkeypatch, takes, load, factor):
     monkeypatch.setattr(pace, "TAKES_S", takes)
+    monkeypatch.setattr("os.getloadavg", lambda: (load * (os.cpu_count() or 1), 0.0, 0.0))
     assert pace.slowness() == factor
