@@ -161,9 +161,9 @@ def says(job: Job, *wanted: str, within: float = PROMISED_S) -> str:
         words = f"{state['reason']}\n{state['hint']}"
         return words if all(part in words for part in wanted) else ""
 
-    began = time.monotonic()
+    deadline = pace.Deadline(within)
     while not (found := said()):
-        assert pace.within(time.monotonic() - began, within), (job.state, job.reason, job.hint)
+        assert not deadline.passed, (job.state, job.reason, job.hint)
         time.sleep(0.02)
     return found
 
