@@ -18,6 +18,17 @@ CELL_S = 60.0
 Message = dict[str, Any]
 
 
+def received(client: Any, timeout: float) -> Iterator[Message]:
+    """Yield the messages on IOPub as they come, until the time is up."""
+    deadline = Deadline(timeout)
+    while left := deadline.left:
+        try:
+            message = client.get_iopub_msg(timeout=left)
+        except queue.Empty:
+            continue
+        yield message
+
+
 class Cell:
     """A cell that runs or has run in a kernel: its messages, and the outputs as a notebook has them.
 
@@ -38,12 +49,7 @@ class Cell:
 
     def until(self, seen: Callable[[Message], bool], timeout: float = CELL_S) -> Message:
         """Wait for a message."""
-        deadline = Deadline(timeout)
-        while left := deadline.left:
-            try:
-                message = self._client.get_iopub_msg(timeout=left)
-            except queue.Empty:
-                continue
+        for message in received(self._client, timeout):
             if message["parent_header"].get("msg_id") != self.id:
                 continue
             self.messages.append((time.monotonic(), message))

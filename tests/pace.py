@@ -1,6 +1,6 @@
-"""Bounds in seconds hold on a machine that keeps pace: where it is slower or busier, they are longer.
+"""Time bounds that scale with the machine: longer where it is slower or busier than the reference.
 
-A bound stays what it is on the machine it was set on, idle or as busy as a run of all tests makes that.
+On the reference machine, idle or running all tests, each bound is as written.
 """
 
 from __future__ import annotations
@@ -9,21 +9,20 @@ import os
 import time
 
 TURNS = 5_000_000
-TAKES_S = 0.3  # for as many turns, on that machine when idle
-BUSY = 3.0  # processes that run or wait for each core while all tests run there
+TAKES_S = 0.3  # of CPU time for as many turns, on the reference machine
+BUSY = 3.0  # load per core while all tests run there
 MOST = 10.0
 
 
 def slowness() -> float:
-    """Measure how many times as long as there things take here and now: 1 to `MOST`.
+    """Return how many times longer things take now than on the reference machine: 1 to `MOST`.
 
-    It counts how long Python takes, and how many processes have run or waited in the last minute:
-    what a test waits for often has several, one after the other.
+    The speed of a core is measured in CPU time, so that other processes count only as load.
     """
-    began = time.perf_counter()
+    began = time.process_time()
     for _ in range(TURNS):
         pass
-    slower = max((time.perf_counter() - began) / TAKES_S, 1.0)
+    slower = max((time.process_time() - began) / TAKES_S, 1.0)
     busier = max(os.getloadavg()[0] / ((os.cpu_count() or 1) * BUSY), 1.0)
     return min(slower * busier, MOST)
 
@@ -34,7 +33,7 @@ def within(took: float, seconds: float) -> bool:
 
 
 class Deadline:
-    """The time until which a test waits.
+    """How long a test waits.
 
     Parameters
     ----------

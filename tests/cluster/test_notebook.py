@@ -279,7 +279,7 @@ def test_lines_and_progress_arrive_while_it_runs(kernel):
             break
     cell.finish(PATIENCE)
     print("seconds from print to cell:", [round(s, 2) for s in sorted(late)])
-    assert within(sorted(late)[-3], 1.0), late  # two hiccups of a busy machine are forgiven
+    assert sorted(late)[-3] < 1.0, late  # two hiccups of a busy machine are forgiven
     texts = [data["text/plain"].splitlines()[0] for _, data in cell.cards()]
     assert any(re.search(r"Running .* \d+/12  loss 0\.\d+", text) for text in texts), texts
     assert any("left" in text for text in texts)

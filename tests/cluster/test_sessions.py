@@ -17,7 +17,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from harness import eventually, run_in_kernel, text, wait_for_text
-from pace import within
 from policy import skip_or_fail
 
 from cluster import made_runtimes
@@ -662,7 +661,7 @@ def test_clocks_of_pods_that_are_set_change_nothing(book, namespace):
         earlier = 5 if hours < 0 else 0
         steps = [(hours - earlier) * (rank + 1) for rank in (0, 1)]
         assert words(job) == [f"set {rank} {step}" for rank, step in enumerate(steps)]
-        assert job.ended >= job.started and within(job.ended - job.started, 60)
+        assert 0 <= job.ended - job.started < 60
         reports = [report["values"] for report in job.metrics()]
         assert reports == [{"loss": 0.5}] * len(reports) and reports
         assert words(book.cell("print('then', kept)", line=line)) == [f"then {book['kept']}"] * 2

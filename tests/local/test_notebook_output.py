@@ -10,7 +10,6 @@ from pathlib import Path
 import kernels
 import pytest
 from conftest import end_processes_of
-from pace import within
 
 from jupyter_jax_trainer.messages import local as say
 
@@ -151,7 +150,7 @@ def test_lines_arrive_while_the_job_runs(kernel):
             time.time() - float(t) for t in re.findall(r"at (\S+)", message["content"]["text"])
         ]
     cell.finish()
-    assert within(sorted(late)[1], 0.5), late  # one hiccup of a busy machine is forgiven
+    assert sorted(late)[1] < 0.5, late  # one hiccup of a busy machine is forgiven
 
 
 def test_figures_and_displays_stand_between_the_lines_around_them(kernel):

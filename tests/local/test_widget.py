@@ -1,12 +1,10 @@
 """Jobs as widgets: what a real kernel sends over its comms, and takes, while cells wait or not."""
 
 import json
-import queue
 
 import kernels
 import pytest
 from conftest import end_processes_of
-from pace import Deadline
 
 from jupyter_jax_trainer.messages import views as say
 
@@ -66,12 +64,7 @@ class Comms:
 
     def until(self, comm, wanted, timeout=20):
         """Wait for a message of a comm that satisfies a condition, whoever's message it answers."""
-        deadline = Deadline(timeout)
-        while left := deadline.left:
-            try:
-                message = self._client.get_iopub_msg(timeout=left)
-            except queue.Empty:
-                continue
+        for message in kernels.received(self._client, timeout):
             content = message["content"]
             if message["msg_type"] == "comm_msg" and content["comm_id"] == comm:
                 data = content["data"]

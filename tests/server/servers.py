@@ -182,9 +182,9 @@ class Page:
 
     def hear(self, kind: str, number: int | None = None, seconds: float = 20) -> dict[str, Any]:
         """Return the next message of a kind; others are passed over."""
-        deadline = Deadline(seconds)
+        deadline = time.monotonic() + seconds
         while True:
-            self.socket.settimeout(deadline.left or 0.01)
+            self.socket.settimeout(max(0.01, deadline - time.monotonic()))
             text = self.socket.recv()
             if not text:
                 raise ConnectionError("the server has closed the connection")

@@ -8,7 +8,6 @@ import time
 
 import pytest
 from made_jobs import held, make_job
-from pace import within
 from playwright.sync_api import expect
 
 from jupyter_jax_trainer.jobdir import files
@@ -83,4 +82,4 @@ def test_the_list_of_500_jobs(many, open_page):
     make_job("new-one", created=time.time())
     expect(rows.first).to_contain_text("new-one")
     expect(panel.locator(".jaxtrain-head")).to_contain_text("501 jobs")
-    assert within(lab.evaluate(LONGEST), 1000)  # milliseconds, however busy the machine is
+    assert lab.evaluate(LONGEST) < 1000  # milliseconds, however busy the machine is
