@@ -19,20 +19,45 @@ def uid_of(name: str) -> str:
     return uuid.uuid5(uuid.NAMESPACE_DNS, name).hex
 
 
-def make_job(
+def make_job(name: str, state: str = "Succeeded", **more: Any) -> layout.JobDir:
+    """Make the directory of a job; `more` is what `_fill` takes."""
+    final = layout.JobDir(layout.jobs_directory() / name)
+    if final.path.exists():
+        _fill(final, name, state, **more)
+        return final
+    # Hidden until it is whole, as those of real jobs are: somebody may look all the time.
+    hidden = _hidden(name)
+    _fill(hidden, name, state, **more)
+    hidden.path.rename(final.path)
+    return final
+
+
+@contextlib.contextmanager
+def running_job(name: str, state: str = "Running", **more: Any) -> Iterator[layout.JobDir]:
+    """Make a job that runs, and be its process from the moment that it can be seen."""
+    final = layout.JobDir(layout.jobs_directory() / name)
+    hidden = _hidden(name)
+    _fill(hidden, name, state, **more)
+    with held(hidden):
+        hidden.path.rename(final.path)
+        yield final
+
+
+def _hidden(name: str) -> layout.JobDir:
+    return layout.JobDir(store.private_directory(layout.jobs_directory() / f".made-{name}"))
+
+
+def _fill(
+    directory: layout.JobDir,
     name: str,
-    state: str = "Succeeded",
+    state: str,
     *,
     created: float | None = None,
     logs: dict[int, list[str]] | None = None,
     spec: JobSpec | None = None,
     **more: Any,
-) -> layout.JobDir:
-    """Make the directory of a job; `more` are fields of its state."""
-    # Hidden until it is whole, as those of real jobs are: somebody may look all the time.
-    final = layout.JobDir(layout.jobs_directory() / name)
-    hidden = store.private_directory(layout.jobs_directory() / f".made-{name}")
-    directory = final if final.path.exists() else layout.JobDir(hidden)
+) -> None:
+    """Write the files of a job; `more` are fields of its state."""
     store.private_directory(directory.logs)
     created = time.time() - 134 if created is None else created
     spec = spec or JobSpec(nodes=2, out=("loss",))
@@ -81,9 +106,6 @@ def make_job(
         directory.log(rank).write_bytes(data)
         index.append(json.dumps([rank, len(data), created + 2 + rank]) + "\n")
     directory.log_index.write_text("".join(index))
-    if directory is not final:
-        hidden.rename(final.path)
-    return final
 
 
 def made_cell(directory: layout.JobDir, session: str) -> layout.JobDir:

@@ -8,7 +8,7 @@ import time
 import pytest
 import websocket
 from harness import eventually, submit
-from made_jobs import held, make_job
+from made_jobs import make_job, running_job
 
 from jupyter_jax_trainer.jobdir import files
 from jupyter_jax_trainer.jobdir.waiting import Waiting
@@ -25,8 +25,7 @@ def change(directory, **fields):
 
 @pytest.mark.slow
 def test_the_list_of_jobs_lives(server):
-    first = make_job("first", "Running")
-    with held(first), server.page() as page:
+    with running_job("first") as first, server.page() as page:
         page.say(op="open", id=1, topic="jobs")
         found = page.hear("jobs")
         assert found["id"] == 1 and found["all"] and [r["key"] for r in found["rows"]] == ["first"]
@@ -64,8 +63,11 @@ def test_a_real_job_from_its_start_to_its_end(server):
 
 
 def test_a_compact_view_and_the_cell_that_waits(server):
-    directory = make_job("one", "Running", logs={0: ["a", "b"]})
-    with held(directory), Waiting(directory) as waiting, server.page() as page:
+    with (
+        running_job("one", logs={0: ["a", "b"]}) as directory,
+        Waiting(directory) as waiting,
+        server.page() as page,
+    ):
         page.say(op="open", id=1, topic="summary", key="one")
         found = page.hear("summary")["summary"]
         while not found["awaited"]:  # the lock may be seen a look later
@@ -81,8 +83,8 @@ def test_a_compact_view_and_the_cell_that_waits(server):
 
 
 def test_the_last_lines_of_a_job(server):
-    directory = make_job("one", "Running", logs={0: [f"line {n}" for n in range(30)]})
-    with held(directory), server.page() as page:
+    lines = [f"line {n}" for n in range(30)]
+    with running_job("one", logs={0: lines}) as directory, server.page() as page:
         page.say(op="open", id=3, topic="job", key="one")
         kinds = [json.loads(page.socket.recv())["kind"] for _ in range(4)]
         assert kinds == ["metrics", "events", "tail", "job"]  # all of it is there when it is shown

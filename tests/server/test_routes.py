@@ -11,7 +11,7 @@ import zipfile
 
 import pytest
 from harness import eventually, submit, text
-from made_jobs import held, made_cell, made_elsewhere, make_job, uid_of
+from made_jobs import held, made_cell, made_elsewhere, make_job, running_job, uid_of
 
 from jupyter_jax_trainer import api
 from jupyter_jax_trainer.jobdir import files, session
@@ -381,7 +381,7 @@ def test_a_session_that_is_damaged_or_idle_has_a_row_and_offers_no_interrupt(ser
 
 @pytest.mark.parametrize("action", ["restart", "interrupt", "prolong", "save", "restore"])
 def test_what_is_done_to_sessions_is_not_done_to_jobs(server, action):
-    with held(make_job("goes", "Running")):
+    with running_job("goes"):
         assert server.ask("POST", f"jobs/goes/{action}", {})[0] == 400
     assert server.ask("POST", f"jobs/lab/{action}", {}, {})[0] == 403
 

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from made_jobs import held, make_job
+from made_jobs import running_job
 
 from jupyter_jax_trainer.backends.kubernetes.api.objects import RANK, ROLE, Pod
 from jupyter_jax_trainer.backends.kubernetes.api.observed import Seen
@@ -70,11 +70,12 @@ class Story:
 
     def __init__(self, begun: int) -> None:
         self.begun = self._now = begun
+        self._held = contextlib.ExitStack()
         spec = JobSpec(backend="kubernetes", nodes=2, max_restarts=2, queue="team-a", out=("loss",))
         with self.at(0):
-            self.directory = make_job(
-                self.name, spec=spec, created=begun, **launch.submitted_state(spec.nodes)
-            )
+            submitted = launch.submitted_state(spec.nodes)
+            job = running_job(self.name, spec=spec, created=begun, **submitted)
+            self.directory = self._held.enter_context(job)
         manifest = self.directory.read_manifest()
         plan = {
             **manifest["plan"],
@@ -188,6 +189,7 @@ class Story:
             self._record.end(State.CANCELLED)
         for log in self._logs:
             log.close()
+        self._held.close()
 
     # -- what ranks and pods say ---------------------------------------------------------------
 
@@ -276,8 +278,7 @@ class Story:
 def begun() -> Iterator[Story]:
     """Begin the story; its job is held as a follower holds it."""
     story = Story(int(time.time()) - 4480)
-    with held(story.directory):
-        try:
-            yield story
-        finally:
-            story.close()
+    try:
+        yield story
+    finally:
+        story.close()

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 from harness import eventually
-from made_jobs import held, make_job
+from made_jobs import running_job
 from playwright.sync_api import Error as PlaywrightError
 from playwright.sync_api import expect
 from server.servers import Page
@@ -54,8 +54,7 @@ def refuse(server, what):
 
 @pytest.fixture
 def job(jobs_home):
-    directory = make_job("fit", "Running", created=time.time(), logs={0: ["first line"]})
-    with held(directory):
+    with running_job("fit", created=time.time(), logs={0: ["first line"]}) as directory:
         yield directory
 
 

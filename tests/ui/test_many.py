@@ -7,7 +7,7 @@ import re
 import time
 
 import pytest
-from made_jobs import held, make_job
+from made_jobs import make_job, running_job
 from playwright.sync_api import expect
 
 from jupyter_jax_trainer.jobdir import files
@@ -24,11 +24,11 @@ def many(jobs_home):
         state = STATES[number % len(STATES)]
         reason = "rank 1: KeyError: 'labels'" if state == "Failed" else None
         make_job(f"sweep-{number}", state, created=now - 3600 - number, reason=reason)
-    running = [make_job(f"live-{number}", "Running", created=now - number) for number in range(10)]
-    with contextlib.ExitStack() as locks:
-        for directory in running:
-            locks.enter_context(held(directory))
-        yield running
+    with contextlib.ExitStack() as jobs:
+        yield [
+            jobs.enter_context(running_job(f"live-{number}", created=now - number))
+            for number in range(10)
+        ]
 
 
 def change(directory, **fields):
