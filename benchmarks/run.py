@@ -80,6 +80,9 @@ def main() -> int:
         help="a checkout of version 0.1, for what compares with it; else it is in the history",
     )
     given = parser.parse_args()
+    # Users have byte code; `make env` compiles nothing, and some machines keep none.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
     if given.against:
         os.environ["BENCHMARK_AGAINST"] = given.against
     runs = 1 if given.smoke else given.runs
