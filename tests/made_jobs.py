@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from jupyter_jax_trainer.jobdir import files, layout, store
+from jupyter_jax_trainer.messages import worker as say
 from jupyter_jax_trainer.options.spec import JobSpec
 
 
@@ -95,7 +96,7 @@ def _fill(
         "failure": None,
         "results": [
             {"name": "loss", "type": "float", "size": 8},
-            {"name": "acc", "error": "the cell never set 'acc'"},
+            {"name": "acc", "error": say.NEVER_SET(name="acc")},
         ],
         **more,
     }

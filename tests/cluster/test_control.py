@@ -11,6 +11,8 @@ from pace import within
 
 from cluster.jobs import submit
 from jupyter_jax_trainer.errors import JobFailed, UsageError
+from jupyter_jax_trainer.messages import follow as say
+from jupyter_jax_trainer.messages import jobs as say_of_jobs
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 LONG = "import time\nprint('begun', flush=True)\ntime.sleep(300)"
@@ -71,12 +73,14 @@ def test_a_suspended_job_begins_anew_when_it_is_resumed(place, namespace):
     job.wait(90)
     assert job.result("x").tolist() == [0, 1, 2]
     lines = text(job, 0).splitlines()
-    mark = rf"\[jaxtrain: started again, pod {job.name}-node-0-0-\w+\]"
+    again = re.escape(say.STARTED_AGAIN(pod="POD")).replace("POD", rf"{job.name}-node-0-0-\w+")
+    mark = rf"\[jaxtrain: {again}\]"
     (place,) = [number for number, line in enumerate(lines) if re.fullmatch(mark, line)]
     assert lines[0].startswith("begun in ") and lines[place + 1].startswith("begun in ")
     states = [state for state, _ in job.history]
     assert states[-1] == "Succeeded" and states.count("Running") == 2 and "Suspended" in states
-    with pytest.raises(UsageError, match="has already ended: Succeeded"):
+    ended = say_of_jobs.HAS_ENDED(job=job.name, state="Succeeded")
+    with pytest.raises(UsageError, match=re.escape(ended)):
         job.suspend()
 
 

@@ -14,6 +14,7 @@ from cluster.jobs import submit
 from cluster.kubernetes_cluster import Namespace
 from jupyter_jax_trainer.backends.kubernetes import connection
 from jupyter_jax_trainer.backends.kubernetes.doctor import namespace as of_namespace
+from jupyter_jax_trainer.backends.kubernetes.doctor import readiness
 from jupyter_jax_trainer.commands import Context, run_command
 from jupyter_jax_trainer.doctor import report
 from jupyter_jax_trainer.doctor.finding import FAIL, OK, WARN, Finding
@@ -106,7 +107,8 @@ def test_broken_rights(cluster, namespace, place, tmp_path, monkeypatch):
     assert not [one for one in found if one.subject == "Trial"]
     (settings,) = [one for one in found if one.subject == "Namespace settings"]
     assert settings.status == OK
-    assert "no permission to read namespaces, resourcequotas" in settings.detail
+    words = of_namespace.NOTHING_SEEN_IN_THE_WAY(what="WHAT").partition("WHAT")[0]
+    assert f"{words}namespaces, resourcequotas" in settings.detail
 
 
 def test_broken_no_namespace(place):
@@ -143,9 +145,8 @@ def test_broken_no_gang_scheduler(namespace, place, looked):
     made_runtimes.make(namespace, "gang")
     policy = json.dumps({"spec": {"podGroupPolicy": {"coscheduling": {}}}})
     namespace("patch", "trainingruntime", "gang", "--type=merge", "--patch", policy)
-    assert wrong(
-        looked(), "Runtime gang", WARN, "coscheduling plugin is not installed", "podGroupPolicy"
-    )
+    lacks = readiness.NO_GANG(policy="coscheduling", scheduler="the coscheduling plugin")
+    assert wrong(looked(), "Runtime gang", WARN, lacks, "podGroupPolicy")
     said: list[str] = []
     context = Context(print=said.append)
     run_command(["runtimes", "check", "gang", "--namespace", namespace.name], context)

@@ -17,6 +17,7 @@ from cluster.jobs import followers, run, stop_followers, submit
 from cluster.kubernetes_cluster import Cluster
 from jupyter_jax_trainer.backends.kubernetes.submit import launch
 from jupyter_jax_trainer.jobdir.job import Job
+from jupyter_jax_trainer.messages import follow as say
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
@@ -85,7 +86,9 @@ def test_a_job_that_ends_while_no_follower_lives_is_told_whole(place, store, nam
 
 # ---- rotation
 
-LOST = re.compile(r"\[jaxtrain: the cluster has lost (\d+) lines? here \(log rotation\)\]")
+LOST = re.compile(
+    re.escape(f"[jaxtrain: {say.LINES_LOST_HERE(lines='LINES')}]").replace("LINES", r"(\d+) lines?")
+)
 WHOLE = re.compile(r"line (\d+) x{80}")
 
 

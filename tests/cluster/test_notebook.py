@@ -24,7 +24,10 @@ from pace import within
 
 from cluster.jobs import PATIENCE, stop_followers
 from cluster.kubernetes_cluster import Cluster
+from jupyter_jax_trainer.messages import cluster as say_of_cluster
 from jupyter_jax_trainer.messages import commands as say
+from jupyter_jax_trainer.messages import views as say_of_views
+from jupyter_jax_trainer.messages import worker as say_of_worker
 from jupyter_jax_trainer.states import ENDED
 
 pytestmark = [
@@ -36,7 +39,7 @@ pytestmark = [
 
 ROOT = Path(__file__).resolve().parents[2]
 ON = "--backend kubernetes"
-COUNTDOWN = r"interrupt again within [1-3] s to cancel the job; otherwise it continues"
+COUNTDOWN = re.escape(say_of_views.INTERRUPT_AGAIN(seconds="SECONDS")).replace("SECONDS", "[1-3]")
 
 
 @dataclass(frozen=True)
@@ -211,7 +214,7 @@ def test_the_same_cell_does_the_same_as_on_this_machine(kernel):
 @pytest.mark.parametrize(
     ("code", "said"),
     [
-        ("import sys\nsys.exit(3)", "the cell called sys.exit(3)"),
+        ("import sys\nsys.exit(3)", say_of_worker.CALLED_EXIT(code=3)),
         ("name = input('name? ')", "EOFError"),
         ("def pick(batch):\n    return batch['labels']\nprint('before')\npick({})", "KeyError"),
         ("import os\nprint('x', flush=True)\nos._exit(4)", "exit code 4"),
@@ -347,7 +350,7 @@ def test_what_the_cluster_lacks_is_said_in_the_cell(kernel, desk, options, reaso
 
 
 REFUSED = {
-    "--context nope": "The kubeconfig has no context 'nope'.",
+    "--context nope": say_of_cluster.UNKNOWN_CONTEXT(context="'nope'"),
     "--runtime nope": "No runtime nope",
     "--device tpu --runtime jax-cpu": "jax-cpu is for cpu",
     "--env-from-secret nosuch": "no Secret nosuch",
@@ -387,7 +390,7 @@ def test_a_job_outlives_its_kernel_and_its_notebook(desk, tmp_path):
         attached.finish(PATIENCE)
         # On a busy machine Trainer's status server may take too long, and the job says so.
         said = [line for line in attached.shown[-1].splitlines() if "status server" not in line]
-        assert said == ["first", "last", "Loaded into the notebook: out"]
+        assert said == ["first", "last", say.LOADED_IN_NOTEBOOK(names="out")]
         assert "lasting: Succeeded · 2 nodes" in attached.card["text/plain"]
         assert other.value("out") == "7"
         shown = other.run("%jaxtrain show lasting").text

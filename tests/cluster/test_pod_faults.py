@@ -40,7 +40,7 @@ def test_a_pod_that_is_evicted(place, namespace):
     failure = fail(job)
     assert (failure.kind, failure.rank, failure.others) == ("cluster", 1, [0])
     assert job.reason.startswith("rank 1 was evicted: its node ")
-    assert failure.hint.startswith("Run the cell again. With checkpoints (checkpoint_dir)")
+    assert failure.hint.startswith(CAUSES["drained"].hint)
 
 
 def test_a_container_that_needs_more_memory_than_it_may_have(place):
@@ -62,7 +62,8 @@ time.sleep(300)
     assert job.reason == "rank 1 was killed: out of memory at its limit of 400Mi"
     assert failure.hint == CAUSES["out-of-memory"].hint
     # At least the first sample, which is sent at once, has come before.
-    assert failure.usage and failure.usage[0].startswith("Memory of rank 1 in its last")
+    words = say_of_jobs.LAST_MINUTE(rank=1, seconds="SECONDS", course="", limit="")
+    assert failure.usage and failure.usage[0].startswith(words.partition("SECONDS")[0])
     assert "of 400 MiB" in failure.usage[0]
 
 

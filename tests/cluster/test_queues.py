@@ -33,6 +33,9 @@ from jupyter_jax_trainer.doctor.finding import WARN
 from jupyter_jax_trainer.errors import BackendError, CaptureError, UsageError
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.messages import cluster as say_of_cluster
+from jupyter_jax_trainer.messages import follow as say_of_follow
+from jupyter_jax_trainer.messages import jobs as say_of_jobs
+from jupyter_jax_trainer.messages import session as say_of_session
 from jupyter_jax_trainer.messages import submit as say
 from jupyter_jax_trainer.queries import targets
 
@@ -329,10 +332,11 @@ def test_a_preempted_job_goes_on_from_its_last_checkpoint(queued, place, namespa
     succeeds(urgent)
     succeeds(low)
     stepped(low)
+    again = say_of_follow.STARTED_AGAIN(pod="low-")
     for rank in (0, 1):
-        assert text(low, rank).count("[jaxtrain: started again, pod low-") == 1
+        assert text(low, rank).count(f"[jaxtrain: {again}") == 1
     told = [event["message"] for event in low.events() if event["kind"] == "restart"]
-    assert told == ["resumed at step 7; it had reached 8 before"]
+    assert told == [say_of_jobs.RESUMED(step=7, reached=8)]
 
 
 @pytest.mark.release
@@ -357,8 +361,9 @@ def test_a_preempted_session_saves_and_goes_on_with_that(queued, place, namespac
     made = {text(after, rank).strip() for rank in (0, 1)}
     assert len(made) == 1 and re.fullmatch(r"3 [1-9]\d* False", made.pop())
     told = " ".join(event["message"] for event in api.job("lab").events())
-    assert "saved before its pods end: step and w" in told
-    assert "continues with step and w as saved at" in told and "Lost: text." in told
+    assert say_of_session.SAVED_BEFORE_END(names="step and w") in told
+    begins = say_of_session.BEGINS_AS_SAVED(names="step and w", time="TIME").partition("TIME")[0]
+    assert begins in told and say_of_session.DID_NOT_COME_BACK(names="text") in told
     api.job("lab").cancel()
 
 

@@ -37,6 +37,8 @@ from jupyter_jax_trainer.capture import capture_cell
 from jupyter_jax_trainer.commands import Context, run_command
 from jupyter_jax_trainer.errors import BackendError
 from jupyter_jax_trainer.jobdir.job import Job
+from jupyter_jax_trainer.messages import follow as say_of_follow
+from jupyter_jax_trainer.messages import jobs as say_of_jobs
 from jupyter_jax_trainer.messages import submit as say
 from jupyter_jax_trainer.options.spec import parse_cell_line
 from jupyter_jax_trainer.views import bundle
@@ -46,6 +48,12 @@ pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 def runtimes_left(namespace: Namespace) -> list[str]:
     return [item["metadata"]["name"] for item in namespace.get("trainingruntimes")["items"]]
+
+
+def continues(step: int, reached: int) -> str:
+    """Return what is said of the first restart of two."""
+    restart = say_of_jobs.RESTART_CONTINUES(number=1, most=2, step=step)
+    return say_of_jobs.ATTEMPT_HAD_REACHED(restart=restart, reached=reached)
 
 
 def resumed(job: Job, why: str) -> None:
@@ -59,8 +67,8 @@ def resumed(job: Job, why: str) -> None:
     assert job.restarts == 1 and [rank.restarts for rank in job.ranks] == [1, 1]
     told = [event["message"] for event in job.events() if event["kind"] == "restart"]
     assert told == [
-        f"all ranks start again: restart 1 of 2, {why}",
-        "restart 1 of 2 continues at step 7; the previous attempt had reached 8",
+        say_of_jobs.ALL_START_AGAIN(restart=say_of_jobs.RESTART(number=1, most=2, reason=why)),
+        continues(step=7, reached=8),
     ]
     *_, running, end = [state for state, _ in job.history]
     assert (running, end) == ("Running", "Succeeded")
@@ -83,7 +91,8 @@ def test_a_pod_that_is_killed_and_no_step_before_the_last_checkpoint_is_lost(
     namespace("delete", "pod", pod, "--force", "--grace-period=0", "--wait=false")
     why = "rank 1 was terminated: its pod was deleted"
     eventually(lambda: (job.state, job.reason or "")[0] == "Starting", LONG_S)
-    assert (job.reason or "").startswith((f"{why}; all ranks start again", "restart 1 of 2"))
+    again = f"{why}; {say_of_follow.ALL_START_AGAIN()}"
+    assert (job.reason or "").startswith((again, "restart 1 of 2"))
     stop_followers(store)  # the next one knows as much
     eventually(lambda: job.active and followers(store))
     resumed(job.wait(LONG_S), why)
@@ -101,7 +110,7 @@ def test_a_pod_that_is_evicted_and_all_ranks_go_on_from_their_checkpoint(place, 
     pod = namespace.pods(job.name)[1]
     evict(namespace, pod["metadata"]["name"])
     node = pod["spec"]["nodeName"]
-    words = "restart 1 of 2 continues at step 7; the previous attempt had reached 8"
+    words = continues(step=7, reached=8)
     eventually(lambda: (job.state, job.reason) == ("Running", words), LONG_S)
     assert words in bundle.whole(job)["text/html"]  # the cell's output
     resumed(job.wait(LONG_S), f"rank 1 {CAUSES['drained'].say({'node': node})}")
@@ -230,7 +239,7 @@ def test_orbax_goes_on_from_its_last_checkpoint_on_a_volume(place, namespace, sh
     assert job.result("begun") == 3 and list(job.result("w")) == [45.0] * 4
     assert job.restarts == 1
     (told,) = [event["message"] for event in job.events() if "continues" in event["message"]]
-    assert told == "restart 1 of 2 continues at step 4; the previous attempt had reached 5"
+    assert told == continues(step=4, reached=5)
 
 
 def test_a_worker_that_is_killed_takes_the_others_along_to_the_next_attempt(
@@ -241,12 +250,15 @@ def test_a_worker_that_is_killed_takes_the_others_along_to_the_next_attempt(
     os.kill(process_of(job, 0), signal.SIGKILL)
     eventually(lambda: text(job).count("begins") == 4, LONG_S)
     eventually(lambda: job.state == "Running")
-    assert job.reason == "restart 1 of 1, rank 0 was killed (signal 9)"
+    killed = say_of_jobs.KILLED()
+    why = say_of_jobs.RANK_ENDED(rank=0, how=killed)
+    assert job.reason == say_of_jobs.RESTART(number=1, most=1, reason=why)
     os.kill(process_of(job, 1), signal.SIGKILL)
     with contextlib.suppress(Exception):
         job.wait(LONG_S)
     assert job.state == "Failed"
-    assert job.reason == "rank 1 was killed (signal 9), after 1 restart (--max-restarts)"
+    how = say_of_jobs.OUT_OF_RESTARTS(message=killed, restarts="1 restart (--max-restarts)")
+    assert job.reason == say_of_jobs.RANK_ENDED(rank=1, how=how)
     assert text(job).count("begins") == 4
 
 
@@ -266,7 +278,8 @@ def test_a_cell_that_is_broken_runs_once(place):
         submit(BROKEN.format(code=code), place, "-n 2 --cpu 50m --max-restarts 5")
         for code in ("1 / 0", "os._exit(3)")
     ]
-    for job, message in zip(jobs, ("ZeroDivisionError", "ended with exit code 3"), strict=True):
+    messages = ("ZeroDivisionError", say_of_jobs.EXITED_IN_CELL(code=3))
+    for job, message in zip(jobs, messages, strict=True):
         failure = fail(job, LONG_S)  # which counts how often each rank began
         assert failure.rank == 1 and message in failure.message
         assert "restart" not in failure.message and job.restarts == 0

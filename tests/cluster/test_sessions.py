@@ -29,8 +29,12 @@ from jupyter_jax_trainer.backends.kubernetes import connection
 from jupyter_jax_trainer.backends.kubernetes.follow.attach import attach
 from jupyter_jax_trainer.errors import BackendError, JobFailed, JobNotFound, UsageError
 from jupyter_jax_trainer.jobdir import session as records
+from jupyter_jax_trainer.jobdir.failure import CANCELLED
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.messages import commands as say_of_commands
+from jupyter_jax_trainer.messages import jobs as say_of_jobs
+from jupyter_jax_trainer.messages import session as say
 from jupyter_jax_trainer.sessions import session
 from jupyter_jax_trainer.trust import signing
 from jupyter_jax_trainer.worker.processes import descendants
@@ -273,7 +277,8 @@ def test_a_rank_that_fills_its_memory_is_killed_and_all_are_started_anew_in_the_
     assert job.reason == "rank 1 was killed: out of memory at its limit of 400Mi"
     cause = CAUSES["out-of-memory"]
     assert failure.hint.startswith(cause.hint) and failure.hint.endswith("its variables: kept.")
-    assert failure.usage and failure.usage[0].startswith("Memory of rank 1 in its last")
+    minute = say_of_jobs.LAST_MINUTE(rank=1, seconds="SECONDS", course="", limit="")
+    assert failure.usage and failure.usage[0].startswith(minute.partition("SECONDS")[0])
     assert "of 400 MiB" in failure.usage[0]
     after = words(book.cell(PIDS, line=line))
     assert set(before).isdisjoint(after)
@@ -406,7 +411,7 @@ def test_ranks_that_report_stop_at_one_step_and_others_at_once(book):
     eventually(lambda: job.steps and job.steps > 3)
     job.cancel()
     eventually(lambda: not job.active)
-    assert (job.state, job.reason) == ("Cancelled", "cancelled by the user")
+    assert (job.state, job.reason) == ("Cancelled", CANCELLED)
     after = book.cell("print('done', done, kept)")
     assert len(set(words(after))) == 1
     job = book.detached("print('waits', flush=True)\nwhile True: time.sleep(0.01)")
@@ -510,10 +515,10 @@ class Interrupted:
         job, behind = self.job, self.behind
         eventually(lambda: not job.active and not behind.active)
         assert job.state == "Failed" and re.fullmatch(why, job.reason)
-        saved = f"With checkpoint_dir() on a volume, the next ranks begin with w as saved at {self._clock}"
+        saved = say.COMES_BACK(names="w", time=self._clock)
         with pytest.raises(JobFailed) as failed:  # what ends the cell in the notebook
             job.result()
-        assert f"without its variables: name and w. {saved}" in str(failed.value)
+        assert f"{say.LOST(names='name and w')} {saved}" in str(failed.value)
         assert (behind.state, behind.started) == ("Cancelled", None)
         assert job.reason in behind.reason
 
@@ -529,7 +534,8 @@ class Interrupted:
             book.cell("print(name)", line=line)
         assert refused.value.id == "cell.lost-in-session"
         told = " ".join(event["message"] for event in self.session.events())
-        assert f"continues with w as saved at {self._clock}. Lost: name." in told
+        begins = say.BEGINS_AS_SAVED(names="w", time=self._clock)
+        assert f"{begins} {say.DID_NOT_COME_BACK(names='name')}" in told
         for rank in (0, 1):
             assert text(self.job, rank).count("waits") == 1  # it did not run again
         self.session.cancel()
@@ -585,7 +591,7 @@ def test_what_a_lost_session_has_saved_comes_back_in_the_next_one_of_its_name(
     book.cell("import jax.numpy as jnp\nw, name = jnp.arange(3.0), 'lost'", first, line)
     capsys.readouterr()
     said = command("save saves")
-    assert "Saved w" in said and "Not saved: name" in said
+    assert "Saved w" in said and say_of_commands.NOT_SAVED(names="name") in said
     job = book.cell(WAITS, "--detach", line)
     wait_for_text(job, "waits")
     lost = session("saves").job
@@ -597,7 +603,7 @@ def test_what_a_lost_session_has_saved_comes_back_in_the_next_one_of_its_name(
     assert session("saves").job.uid != lost.uid
     capsys.readouterr()
     said = command("restore saves")
-    assert "Restored w as of" in said and "Not restored, as only arrays are saved: name" in said
+    assert "Restored w as of" in said and say_of_commands.NOT_RESTORED(names="name") in said
     assert words(book.cell("print(int(w.sum()))", line=line)) == ["3"] * 2
     session("saves").end()
 

@@ -26,6 +26,7 @@ from jupyter_jax_trainer.doctor.finding import WARN
 from jupyter_jax_trainer.errors import BackendError, UsageError
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.messages import jobs as say
+from jupyter_jax_trainer.messages import submit as say_of_submit
 from jupyter_jax_trainer.options.spec import parse_cell_line
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
@@ -166,7 +167,7 @@ def test_options_reach_the_pods(place, namespace):
     with pytest.raises(UsageError) as told:
         submit("1", place, "--env-from-secret nothere")
     assert told.value.id == "submit.no-secret" and "nothere" in told.value.message
-    assert "kubectl create secret generic nothere" in told.value.hint
+    assert told.value.hint == say_of_submit.NO_SECRET(name="nothere", namespace=namespace.name).hint
 
 
 def test_a_job_ends_with_its_time(place, namespace):

@@ -233,7 +233,7 @@ def test_two_jobs_that_hold_what_the_other_needs_both_say_so(place, room):
         words = says(
             job,
             "1 of 2 pods can't be scheduled: 0/1 nodes have "
-            f"{parts * room.part}m CPUs free, while 1 other runs and waits",
+            f"{parts * room.part}m CPUs free, {say.ONE_OTHER()}",
         )
         assert CAUSES["no-room"].hint in words
     cancelled(first)

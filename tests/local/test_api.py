@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import zipfile
 from pathlib import Path
@@ -231,9 +232,12 @@ def test_a_timeout_says_where_the_ranks_are(home):
         if jax.process_index() == 0:
             multihost_utils.process_allgather(np.ones(2))
 
-    with pytest.raises(
-        JobFailed, match="timeout of 10 s; rank 0 waits in a collective .*rank 1 has finished"
-    ) as raised:
+    from jupyter_jax_trainer.messages import jobs as say  # not above: this module travels with jobs
+    from jupyter_jax_trainer.messages import local as say_of_local
+
+    where = f"{say.RANK_WAITS(rank=0, place='PLACE')}, {say.RANK_FINISHED(rank=1)}"
+    words = re.escape(say_of_local.TIMED_OUT_AT(timeout=10, where=where)).replace("PLACE", ".*")
+    with pytest.raises(JobFailed, match=words) as raised:
         jjt.train(uneven, nodes=2, timeout="10s").wait()
     assert "every collective" in str(raised.value)
 
@@ -270,6 +274,8 @@ def test_a_deleted_directory_is_said(home):
 def test_a_name_that_the_notebook_has_but_the_code_hides_is_explained(home, monkeypatch):
     import sys
 
+    from jupyter_jax_trainer.messages import worker as say  # not above: this module travels
+
     monkeypatch.setattr(sys.modules["__main__"], "only_here", 1, raising=False)
-    with pytest.raises(JobFailed, match="The notebook has 'only_here'.*`--use only_here`"):
+    with pytest.raises(JobFailed, match=re.escape(say.NOT_SENT(name="only_here"))):
         jjt.train(lambda: eval("only_here")).result()

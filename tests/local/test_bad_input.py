@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import threading
@@ -16,6 +17,8 @@ from jupyter_jax_trainer import api
 from jupyter_jax_trainer.backends.local import submission
 from jupyter_jax_trainer.errors import BackendError, CaptureError, JaxTrainError, UsageError
 from jupyter_jax_trainer.jobdir import store
+from jupyter_jax_trainer.messages import api as say_of_api
+from jupyter_jax_trainer.messages import local as say_of_local
 from jupyter_jax_trainer.messages import options as say
 
 ENDLESS = "import time\nwhile True: time.sleep(0.05)\n"
@@ -33,7 +36,11 @@ def refused(cell: str, namespace: dict | None = None, line: str = "-n 2") -> Jax
 @pytest.mark.parametrize(
     ("line", "said", "hint"),
     [
-        ("--runtime local-cpo", "There is no runtime 'local-cpo'", "Did you mean local-cpu?"),
+        (
+            "--runtime local-cpo",
+            say_of_local.UNKNOWN_RUNTIME(name="'local-cpo'"),
+            say.DID_YOU_MEAN(name="local-cpu"),
+        ),
         ("--noodles 2", "--noodles", "--nodes"),
         ("-n 0", "0", None),
         ("-n -1", "-1", None),
@@ -175,7 +182,7 @@ def test_of_two_kernels_that_submit_one_name_at_once_one_gets_it(home):
         one.stdin.write("go\n")
     said = sorted(one.stdout.readline() for one in both)
     assert said[0] == "got same\n"
-    assert said[1] == "refused There is an active job 'same'.\n"
+    assert said[1] == f"refused {say_of_api.NAME_ACTIVE(name='same')}\n"
     assert [job.name for job in api.jobs()] == ["same"]
     for one in both:
         one.communicate("end\n", timeout=LONG_S)
@@ -204,7 +211,8 @@ def test_a_full_disk_at_submission_is_said(home, small_disk, monkeypatch):
     monkeypatch.setenv("JAXTRAIN_HOME", str(small_disk / "home"))
     monkeypatch.setattr(submission.LocalSubmission, "check_size", lambda *args: None)
     (small_disk / "filler").write_bytes(bytes((4 << 20) - (64 << 10)))
-    with pytest.raises(BackendError, match="can't be written: No space left on device") as raised:
+    words = say_of_api.CANNOT_WRITE(error="No space left on device", path="PATH")
+    with pytest.raises(BackendError, match=re.escape(words.partition("PATH")[0])) as raised:
         submit("x = 1")
     assert raised.value.id == "api.cannot-write" and "jaxtrain delete" in raised.value.hint
     assert not list(small_disk.glob("home/jobs/*")) and not list(small_disk.glob("home/jobs/.*"))

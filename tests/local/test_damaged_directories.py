@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from jupyter_jax_trainer import api
 from jupyter_jax_trainer.commands.listing import details, log_lines, view
 from jupyter_jax_trainer.errors import JaxTrainError, JobDirError
 from jupyter_jax_trainer.jobdir.job import Job
+from jupyter_jax_trainer.messages import jobs as say
 
 CELL = """
 from jupyter_jax_trainer import report
@@ -142,7 +144,8 @@ def test_the_message_says_which_file_and_what_to_do(copy, file):
 def test_another_format_is_told(copy, file, number):
     value = json.loads((copy / file).read_text())
     (copy / file).write_text(json.dumps({**value, "format": number}))
-    with pytest.raises(JobDirError, match=f"has format {number!r}; this version reads format 1"):
+    words = say.OTHER_FORMAT(path=copy / file, found=number, known=1)
+    with pytest.raises(JobDirError, match=re.escape(words)):
         api.job("copy").manifest, api.job("copy").state
 
 

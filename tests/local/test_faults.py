@@ -67,7 +67,7 @@ def test_an_exception_ends_the_job_with_its_traceback(start):
     told = format_failure(failure, "j")
     assert "    loss / 0  # here" in told
     assert "Cell, line 6" in told
-    assert "Rank 0 stopped because of it." in told
+    assert say_of_jobs.STOPPED_BECAUSE_OF_IT(ranks="Rank 0") in told
     assert "jupyter_jax_trainer" not in told and "site-packages" not in told
 
 
@@ -195,9 +195,9 @@ def test_a_cell_that_takes_longer_than_its_timeout_fails(store):
     job = submit(ENDLESS, line="-n 2 --timeout 2s")
     failure = wait_failed(job)
     assert failure.kind == "timeout"
-    assert failure.message.startswith(
-        "took longer than its --timeout of 2 s; ranks 0 and 1 are at cell line"
-    )
+    place = say_of_jobs.AT_LINE(line=say_of_jobs.CELL_LINE(cell="cell", line=""))
+    where = say_of_jobs.RANKS_ARE_AT(ranks="0 and 1", place=place)
+    assert failure.message.startswith(say.TIMED_OUT_AT(timeout=2, where=where))
     assert failure.rank is None
     assert within(job.ended - job.created, 2 + PROMISED_S + 10)  # and what the start took
 
@@ -315,7 +315,7 @@ def test_a_rank_that_dies_before_the_rendezvous_is_named(store, tmp_path):
     (tmp_path / "sitecustomize.py").write_text(LATE.replace("time.sleep(1000)", "os._exit(7)"))
     failure = wait_failed(submit("x = 1", line=f"-n 2 --env PYTHONPATH={tmp_path}"))
     assert (failure.kind, failure.rank) == ("exit", 1)
-    assert failure.message == "ended with exit code 7 before it joined the others"
+    assert failure.message == say_of_jobs.EXITED_BEFORE_JOINING(code=7)
 
 
 def test_a_port_that_is_taken_is_said(store):

@@ -5,6 +5,8 @@ import kernels
 import pytest
 from conftest import end_processes_of
 
+from jupyter_jax_trainer.messages import commands as say_of_commands
+from jupyter_jax_trainer.messages import jobs as say_of_jobs
 from jupyter_jax_trainer.messages import local as say
 
 GUIDE = "docs/guides/data-scientist/notebook.md"
@@ -40,20 +42,20 @@ SHOWN = {
         "0.8",
         "rank 0: I am rank 0\nrank 1: I am rank 1\nranks 0–1: 3\n",
         "only here",
-        "All cells of this notebook now run in session lab",
+        say_of_commands.ALL_CELLS_ON(session="lab"),
         "0.64",
         "",
         "13",
-        "Cells of this notebook run in this kernel again.",
+        say_of_commands.ALL_CELLS_OFF(),
         "float32[3]",
         "lab was cancelled",
     ],
     "docs/guides/data-scientist/jupyterlab.md": ["Panel"],
     "docs/guides/research-scientist/checkpoints.md": [
         "",
-        "restart 1 of 3 continued at step 16",
+        say_of_jobs.RESTART_CONTINUED(number=1, most=3, step=16),
         "began at 15 and ended with [820. 820. 820.]",
-        "restart 1 of 3 continues at step 16",
+        say_of_jobs.RESTART_CONTINUES(number=1, most=3, step=16),
         "Succeeded",
         "went on at 40 and ended with [1275. 1275. 1275.]",
     ],

@@ -14,13 +14,15 @@ from harness import eventually
 from pace import Deadline, within
 from procfs import processes_of
 
+from jupyter_jax_trainer.messages import views as say
+
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the kernel's client, not of this package
 
 LONG = (
     "%%jaxtrain {} -n 2 -o x\nimport time\nfrom pathlib import Path\nprint('waits here', flush=True)\n"
     "while not Path({!r}).exists(): time.sleep(0.05)\nprint('seen')\nx = 3\n"
 )
-COUNTDOWN = r"interrupt again within [1-3] s to cancel the job; otherwise it continues"
+COUNTDOWN = re.escape(say.INTERRUPT_AGAIN(seconds="SECONDS")).replace("SECONDS", "[1-3]")
 
 
 @pytest.fixture(scope="module")
@@ -63,10 +65,8 @@ def test_one_interrupt_detaches_and_another_kernel_follows_to_the_end(kernel, tm
     assert "detached" in cell.card["text/html"] and "Running" in cell.card["text/plain"]
     assert cell.reply["ename"] == "JobDetached"
     error = "\n".join(cell.outputs[-1]["traceback"])
-    assert error == (
-        "Detached. Job 'long' keeps running.\n"
-        "`%jaxtrain attach long` follows it again, `%jaxtrain cancel long` cancels it."
-    )
+    detached = say.DETACHED(name="long")
+    assert error == f"{detached}\n{detached.hint}"
     assert state(kernel, "long") == "Running"
 
     with kernels.running(kernel.home, tmp_path) as other:
@@ -132,11 +132,11 @@ def test_an_interrupt_stops_a_cell_of_a_session_and_a_second_one_restarts_its_ra
     )
     deaf.until_text("waits here")
     kernel.interrupt()
-    deaf.until_text("interrupt again to restart them", 2)
+    deaf.until_text(say.INTERRUPTING().partition("'")[0], 2)
     kernel.interrupt()
     deaf.finish(8)
     assert deaf.reply["ename"] == "JobFailed"
-    assert any("restarting all ranks" in data["text/html"] for _, data in deaf.cards())
+    assert any(say.RESTARTING() in data["text/html"] for _, data in deaf.cards())
     assert not pids() & ranks
     kernel.run("%jaxtrain cancel lab")
 

@@ -23,6 +23,7 @@ from harness import (
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.messages import jobs as say_of_jobs
 from jupyter_jax_trainer.messages import local as say
+from jupyter_jax_trainer.messages import worker as say_of_worker
 
 STEPS = """
 import json, os, time
@@ -80,7 +81,9 @@ def goes_on(rank: int) -> None:
     why = f"restart 1 of 3, rank {rank} {say_of_jobs.KILLED()}"
     assert told == [
         say_of_jobs.ALL_START_AGAIN(restart=why),
-        "restart 1 of 3 continues at step 16; the previous attempt had reached 17",
+        say_of_jobs.ATTEMPT_HAD_REACHED(
+            restart=say_of_jobs.RESTART_CONTINUES(number=1, most=3, step=16), reached=17
+        ),
     ]
     for each in (0, 1):
         lines = text(job, each).split("\n")
@@ -98,7 +101,8 @@ def test_where_it_goes_on_is_said_while_it_runs(store):
     )
     eventually(lambda: job.steps == 17)
     os.kill(ranks_of(job)[1], signal.SIGKILL)
-    words = "restart 1 of 2 continues at step 16; the previous attempt had reached 17"
+    restart = say_of_jobs.RESTART_CONTINUES(number=1, most=2, step=16)
+    words = say_of_jobs.ATTEMPT_HAD_REACHED(restart=restart, reached=17)
     eventually(lambda: (job.state, job.reason) == ("Running", words))
     job.cancel()
     assert job.state == "Cancelled"
@@ -134,7 +138,9 @@ def test_when_no_restart_is_left_it_fails_and_says_so(store):
     )
     failure = fails(cell, line="-n 2 --max-restarts 2")
     assert (failure.kind, failure.rank, failure.others) == ("killed", 1, [0])
-    assert failure.message == "was killed (signal 9), after 2 restarts (--max-restarts)"
+    assert failure.message == say_of_jobs.OUT_OF_RESTARTS(
+        message=say_of_jobs.KILLED(), restarts="2 restarts (--max-restarts)"
+    )
 
 
 @pytest.mark.slow
@@ -206,4 +212,5 @@ def test_checkpoints_of_a_job_that_is_not_there_are_missed_with_a_sentence(store
         "from jupyter_jax_trainer import checkpoint_dir\ncheckpoint_dir('nobody')",
         line="-n 1 --max-restarts 1",
     )
-    assert "No checkpoints of job 'nobody'" in failure.message
+    words = say_of_worker.NO_CHECKPOINTS(job="nobody", folder="FOLDER")
+    assert words.partition("FOLDER")[0] in failure.message

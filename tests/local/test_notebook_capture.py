@@ -4,6 +4,7 @@ import kernels
 import pytest
 from conftest import end_processes_of
 
+from jupyter_jax_trainer.messages import cell as say_of_cell
 from jupyter_jax_trainer.messages import worker as say
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the kernel's client, not of this package
@@ -68,7 +69,10 @@ def test_what_a_job_could_not_find_by_name_is_refused_before_it_starts(kernel):
         "def f(x=MISSING):\n    return x"
     )
     refused = kernel.run("%%jaxtrain\nf()", fails=True)
-    assert "`f` can't be sent: f -> default of x: an object of type Missing" in refused.text
+    what = say.BY_NAME(type="Missing", name="MISSING")
+    assert (
+        say_of_cell.CANNOT_SEND_PART(name="f", part="f -> default of x", what=what) in refused.text
+    )
     assert say.BY_NAME.hint in refused.text
 
 

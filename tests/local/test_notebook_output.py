@@ -11,7 +11,11 @@ import kernels
 import pytest
 from conftest import end_processes_of
 
+from jupyter_jax_trainer.messages import api as say_of_api
+from jupyter_jax_trainer.messages import commands as say_of_commands
+from jupyter_jax_trainer.messages import jobs as say_of_jobs
 from jupyter_jax_trainer.messages import local as say
+from jupyter_jax_trainer.messages import views as say_of_views
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the kernel's client, not of this package
 
@@ -85,7 +89,8 @@ def test_card_says_what_is_sent_before_it_is_and_show_says_it_later(kernel):
 def test_warning_from_ten_megabytes(kernel):
     kernel.run("import numpy as np\nlarge = np.zeros(1_500_000)\nsmall = np.zeros(1_000_000)")
     cell = kernel.run("%%jaxtrain\nlarge.sum();")
-    assert cell.shown[0].startswith("Sending 12 MB with the cell: large float64[1500000] 12 MB.")
+    large = say_of_api.LARGE(size="12 MB", variables="large float64[1500000] 12 MB")
+    assert cell.shown[0].startswith(large)
     assert "with the cell" not in kernel.run("%%jaxtrain\nsmall.sum();").text
 
 
@@ -266,7 +271,7 @@ def test_a_million_lines_are_bounded(kernel):
     assert head.splitlines()[0] == "line 0" and head.splitlines()[-1] == "line 499"
     first, *last = window.splitlines()
     log = kernel.home / "jobs" / "million" / "logs" / "rank-0.log"
-    assert first == f"… 999,480 lines are not shown here; all are in {log}"
+    assert first == say_of_views.LINES_LEFT_OUT(count=999_480, where=log)
     assert last == [f"line {i}" for i in range(999_980, 1_000_000)]
     assert (figure, after) == ("'a figure'", "after it")
     assert log.read_text().count("\n") == 1_000_001
@@ -286,7 +291,7 @@ def test_giant_line_bad_bytes_and_many_displays(kernel):
     giant, bad = cell.shown[1].splitlines()
     assert giant.startswith("xxx") and giant.endswith(" …") and len(giant) < 2100
     assert bad == "bad \ufffd\ufffd nul ␀ end"
-    assert cell.shown[-2:] == ["199", "… only the first 200 displays of a job are shown.\n"]
+    assert cell.shown[-2:] == ["199", f"{say_of_views.DISPLAYS_LEFT_OUT(count=200)}\n"]
 
 
 def test_logs_command_follows_within_bounds(kernel):
@@ -350,7 +355,7 @@ def test_failure_shows_the_first_rank_and_the_cells_lines_in_colour(kernel):
     )
     assert "  Cell, line 7, in <module>" in lines and "    return batch['labels']" in lines
     assert "KeyError: 'labels'" in lines
-    assert "Ranks 0 and 2 stopped because of it." in lines
+    assert say_of_jobs.STOPPED_BECAUSE_OF_IT(ranks="Ranks 0 and 2") in lines
     assert "\x1b[31mKeyError\x1b[0m" in error and "\x1b[32m  Cell, line 7\x1b[0m" in error
     assert "site-packages" not in error and "jupyter_jax_trainer" not in error
     assert "Failed" in cell.card["text/html"] and "KeyError" not in cell.card["text/html"]
@@ -387,12 +392,12 @@ def test_unusable_store_is_one_sentence(kernel):
     try:
         cell = kernel.run("%%jaxtrain\n1", fails=True)
         error = plain("\n".join(cell.outputs[-1]["traceback"])).splitlines()
-        assert len(error) == 2 and error[0].startswith(
-            "BackendError: The job store /proc/foo can't"
-        )
+        words = say_of_jobs.STORE_UNUSABLE(path="/proc/foo", error="ERROR").partition("ERROR")[0]
+        assert len(error) == 2 and error[0].startswith(f"BackendError: {words}")
         kernel.run("os.environ['JAXTRAIN_HOME'] = '/dev/null'")
         cell = kernel.run("%jaxtrain jobs", fails=True)
-        assert "The job store /dev/null can't be used: Not a directory." in plain(cell.text)
+        words = say_of_jobs.STORE_UNUSABLE(path="/dev/null", error="Not a directory")
+        assert words in plain(cell.text)
         assert len(cell.outputs[-1]["traceback"]) == 2
     finally:
         kernel.run("os.environ['JAXTRAIN_HOME'] = kept")
@@ -471,7 +476,8 @@ def test_detached_jobs_run_side_by_side_and_are_attached(kernel, tmp_path):
     for name in ("left", "right"):
         attached = kernel.run(f"%jaxtrain attach {name}")
         assert "Succeeded" in attached.card["text/plain"]
-        assert attached.shown[-1] == f"{name} here\nLoaded into the notebook: out\n"
+        loaded = say_of_commands.LOADED_IN_NOTEBOOK(names="out")
+        assert attached.shown[-1] == f"{name} here\n{loaded}\n"
         assert kernel.value("out") == "1"
         kernel.run("del out")
 

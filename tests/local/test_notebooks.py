@@ -15,6 +15,7 @@ import pytest
 from nbclient import NotebookClient
 
 from jupyter_jax_trainer.capture.names import undefined_names
+from jupyter_jax_trainer.messages import commands as say
 
 ROOT = Path(__file__).resolve().parents[2]
 OTHERS = sorted((ROOT / "tests" / "notebooks").glob("*.ipynb"))
@@ -22,7 +23,7 @@ FOUR_HOSTS = ROOT / "docs" / "guides" / "data-scientist" / "four-hosts.ipynb"
 # What each of its cells shows.
 SHOWN = [
     "",
-    "All cells of this notebook now run in session hosts",
+    say.ALL_CELLS_ON(session="hosts"),
     "'4 hosts with 4 devices in all'",
     "rank 0: host 0\nrank 1: host 1\nrank 2: host 2\nrank 3: host 3\nranks 0–3: 1\n",
     "((256,), P('data',))",
@@ -36,7 +37,7 @@ SHOWN = [
     "0.01",
     "",
     "sent angle float",
-    "Cells of this notebook run in this kernel again.",
+    say.ALL_CELLS_OFF(),
     "100",
 ]
 LIBRARIES = sorted(libraries.FOLDER.glob("*.ipynb"))

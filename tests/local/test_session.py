@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -23,7 +24,11 @@ from jupyter_jax_trainer.jobdir.describe import used_text
 from jupyter_jax_trainer.jobdir.failure import CANCELLED
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.messages import cell as in_cell
+from jupyter_jax_trainer.messages import commands as say_of_commands
+from jupyter_jax_trainer.messages import jobs as say_of_jobs
 from jupyter_jax_trainer.messages import session as say
+from jupyter_jax_trainer.messages import views as say_of_views
+from jupyter_jax_trainer.messages import worker as say_of_worker
 from jupyter_jax_trainer.options.spec import parse_cell_line
 from jupyter_jax_trainer.sessions import session
 from jupyter_jax_trainer.states import State
@@ -260,7 +265,8 @@ def test_what_was_edited_is_sent_and_what_was_not_keeps_its_program(book):
     assert book["value"] == 4
     assert "traced step" in text(third) and "traced other" not in text(third)
     shown = card.text(Facts.of(third), third.snapshot())
-    assert "sent step jitted function (what it uses has changed)" in shown
+    again = in_cell.SENT_AGAIN(type="jitted function", why=in_cell.USES_CHANGED())
+    assert say_of_views.SENT(things=f"step {again}") in shown
 
 
 def test_a_class_that_is_defined_again_leaves_its_instances_as_a_notebook_does(book):
@@ -432,21 +438,17 @@ def test_ranks_that_wait_for_others_in_vain_are_found_and_slow_ones_are_not(book
     )
     assert book.cell(slow, line).state == "Succeeded"
     job = detached(book, "if jax.process_index() == 1:\n    total(x)", line)
-    eventually(
-        lambda: (
-            "rank 0 has finished, rank 1 waits in a collective at cell line 3" in (job.reason or "")
-        )
-    )
+    place = say_of_jobs.AT_LINE(line=say_of_jobs.CELL_LINE(cell="cell", line=3))
+    waits = say_of_jobs.RANK_WAITS(rank=1, place=place)
+    finished = say_of_jobs.RANK_FINISHED(rank=0)
+    eventually(lambda: f"{finished}, {waits}" in (job.reason or ""))
     eventually(lambda: not job.active)
-    assert (
-        job.failure.kind == "timeout"
-        and "rank 1 waits in a collective at cell line 3" in job.reason
-    )
-    assert "every collective must run on all ranks" in job.failure.hint
+    assert job.failure.kind == "timeout" and waits in job.reason
+    assert say_of_jobs.WAITED_FOR_FINISHED() in job.failure.hint
     assert "x" in job.failure.hint
     hung = book.fails("import time\ntime.sleep(600)", line + " --hang-timeout 2s")
     assert hung.failure.kind == "hang"
-    assert "at cell line 3" in hung.failure.message
+    assert place in hung.failure.message
     book.cell("print(1)", line)  # on new ranks
     of_session("stalls").cancel()
 
@@ -566,7 +568,7 @@ def test_ranks_that_report_stop_at_one_step_with_all_variables(book):
     )
     eventually(lambda: job.steps and job.steps > 3)
     job.cancel()
-    assert job.state == "Cancelled" and job.reason == "cancelled by the user"
+    assert job.state == "Cancelled" and job.reason == CANCELLED
     after = book.cell("print('done', done)")
     counts = {line.text for line in after.logs()}
     assert len(counts) == 1 and after.state == "Succeeded"
@@ -599,14 +601,13 @@ def test_who_waits_sees_whose_cell_runs_and_what_is_taken_back_takes_what_follow
         elsewhere.setattr(api, "_KERNEL", "another")
         other = detached(Notebook(), "print(value)")
     last = detached(book, "print(value)")
-    assert next_.reason == f"waiting behind {runs.name}"
-    assert other.reason == (
-        f"waiting behind {runs.name} from train.ipynb and {next_.name} from train.ipynb"
-    )
+    assert next_.reason == say.BEHIND_CELLS(names=runs.name)
+    there = [say.OF_ANOTHER(cell=cell.name, place="train.ipynb") for cell in (runs, next_)]
+    assert other.reason == say.BEHIND_CELLS(names=" and ".join(there))
     next_.cancel()
     eventually(lambda: not last.active)
     assert (next_.state, last.state, other.state) == ("Cancelled", "Cancelled", "Queued")
-    assert last.reason == f"not run, because {next_.name} before it was taken back"
+    assert last.reason == say.CELL_TAKEN_BACK(cell=next_.name)
     go.touch()
     eventually(lambda: not other.active)
     assert (runs.state, other.state, text(other)) == ("Succeeded", "Succeeded", "1\n1")
@@ -673,7 +674,7 @@ def test_what_an_interrupted_cell_has_donated_is_named(book):
     wait_for_text(job, "waits")
     job.cancel()
     eventually(lambda: not job.active)
-    assert job.state == "Cancelled" and job.reason == "cancelled by the user"
+    assert job.state == "Cancelled" and job.reason == CANCELLED
     assert say.DONATED(names="x") in card.text(Facts.of(job), job.snapshot())
     in_call = book.fails("import jax\nx = jnp.ones(3)\nstep(x)\nstep(x)")
     assert say.DONATED(names="x") in in_call.failure.hint
@@ -709,7 +710,7 @@ def test_that_there_is_nothing_to_save_is_said_without_code_of_ours(book):
     with pytest.raises(JobFailed) as failed:
         session("bare").save()
     session("bare").end()
-    assert "There are no arrays to save." in str(failed.value)
+    assert say_of_worker.NOTHING_TO_SAVE() in str(failed.value)
     assert "__import__" not in str(failed.value) and "cell line" not in str(failed.value)
 
 
@@ -729,11 +730,12 @@ def test_what_is_sent_again_and_no_longer_shared_with_what_stays_is_said(book):
     book.kernel("model.w = 2")
     job = book.cell("print(model.w, optimizer())")
     assert text(job, 0) == "2 1"
-    assert parted(job) == "Sent again, and no longer shared with optimizer of the session: model."
+    assert parted(job) == say.NO_LONGER_SHARED(others="optimizer", names="model")
     book.kernel("tags.append('b')")
     assert not parted(book.cell("print(tags, both)"))
     book.kernel("tags.append('c')")
-    assert "with both of the session: tags" in parted(book.cell("print(tags)"))
+    both = say.NO_LONGER_SHARED(others="both", names="tags")
+    assert parted(book.cell("print(tags)")) == both
     assert not parted(book.cell("print(model, tags)"))
 
 
@@ -812,7 +814,7 @@ def test_the_idle_limit_holds_without_the_kernel_and_by_a_clock_that_nobody_sets
 def test_it_says_before_that_it_ends_and_can_be_prolonged(book, capsys):
     book.cell("pass", "-s prolonged --idle 2")
     job, lab = of_session("prolonged"), session("prolonged")
-    eventually(lambda: "the session ends in" in (job.reason or ""))
+    eventually(lambda: say.ENDS_SOON.text.partition("{")[0] in (job.reason or ""))
     assert "%jaxtrain prolong prolonged" in job.hint
     commands.run_command(["prolong", "prolonged", "1h"], commands.Context(print=print))
     eventually(lambda: job.reason is None)
@@ -845,14 +847,19 @@ def test_what_was_saved_comes_back_after_a_restart(book, capsys):
         "step, data, gone = 7, ['x'], jnp.ones(1)\ngone.delete()"
     )
     capsys.readouterr()
+    kept, lost = "both, host, key, params and state", "data, goneMORE"
     said = command("save lab")
-    assert "Saved both, host, key, params and state" in said
-    assert "Not saved: data, gone" in said and "step" in said
+    assert say_of_commands.SAVED(names=kept, size="SIZE").partition("SIZE")[0] in said
+    words = say_of_commands.NOT_SAVED(names=lost)
+    assert words.partition("MORE")[0] in said and "step" in said
     failed = book.fails("import os\nif jax.process_index(): os._exit(3)")
-    assert "`%jaxtrain restore lab` brings back both, host" in failed.failure.hint
+    words = say.LAST_SAVE(session="lab", names="both, hostMORE", time="")
+    assert words.partition("MORE")[0] in failed.failure.hint
     said = command("restore lab")
-    assert "Restored both, host, key, params and state as of" in said
-    assert "Not restored, as only arrays are saved: data, gone" in said and "step" in said
+    words = say_of_commands.RESTORED(names=kept, time="TIME", age="")
+    assert words.partition("TIME")[0] in said
+    words = say_of_commands.NOT_RESTORED(names=lost)
+    assert words.partition("MORE")[0] in said and "step" in said
     after = book.cell(
         "import jax, numpy as np\nassert both.sharding.spec == jax.sharding.PartitionSpec('i')\n"
         "assert (np.asarray(both.addressable_data(0)) == 1 + jax.process_index()).all()\n"
@@ -992,7 +999,7 @@ def test_a_save_that_one_rank_can_not_write_ends_no_session(book, monkeypatch):
         "    return write(path, data)\n"
         "pathlib.Path.write_bytes = fails"
     )
-    with pytest.raises(JobFailed, match="A rank could not write"):
+    with pytest.raises(JobFailed, match=re.escape(say_of_worker.NOT_WRITTEN())):
         session("lab").save()
     book.cell("pathlib.Path.write_bytes = write\nassert w.sum() == 2")
     assert session("lab").save()["names"] == ["w"]

@@ -139,7 +139,8 @@ def test_a_rank_that_the_kernel_kills_for_lack_of_memory_is_told_so(
     assert (failure.kind, failure.rank, failure.others) == ("memory", 1, [0])
     assert failure.message == jobs.OUT_OF_MEMORY()
     assert "smaller batches" in failure.hint
-    assert "Memory of rank 1 in its last" in failure.usage[0]
+    words = jobs.LAST_MINUTE(rank=1, seconds="SECONDS", course="", limit="")
+    assert words.partition("SECONDS")[0] in failure.usage[0]
 
 
 def test_a_memory_error_of_python_is_told_so(home):
@@ -153,6 +154,7 @@ def test_a_memory_error_of_python_is_told_so(home):
     assert failure.kind == "memory"
     assert "MemoryError" in failure.message
     course, arrays = failure.usage
-    assert f"Memory of rank {failure.rank} in its last" in course
-    assert arrays == "Largest arrays: w in fill() float32[512,512] 1 MiB."
+    words = jobs.LAST_MINUTE(rank=failure.rank, seconds="SECONDS", course="", limit="")
+    assert words.partition("SECONDS")[0] in course
+    assert arrays == jobs.LARGEST_ARRAYS(arrays="w in fill() float32[512,512] 1 MiB")
     assert all(f"{line}\n" in str(failed(job.name, failure)) for line in failure.usage)

@@ -10,6 +10,7 @@ from pace import within
 
 from jupyter_jax_trainer.errors import JobFailed
 from jupyter_jax_trainer.jobdir.describe import remarks
+from jupyter_jax_trainer.messages import jobs as say
 
 pytestmark = pytest.mark.usefixtures("store")
 
@@ -40,12 +41,15 @@ def test_stuck_ranks_are_told_and_ended(monkeypatch):
     took = time.monotonic() - began
     assert took > 1.5 and within(took, 2 + 5)
     (said,) = events(job, "silence")
-    assert "ranks 0 and 2 wait in a collective in process_allgather (cell line 12)" in said
-    assert "rank 1 is at cell line 11" in said
+    line = say.CELL_LINE(cell="cell", line=12)
+    place = say.IN_CALL(call="process_allgather", line=line)
+    assert say.RANKS_WAIT(ranks="0 and 2", place=place) in said
+    late = say.RANK_IS_AT(rank=1, place=say.AT_LINE(line=say.CELL_LINE(cell="cell", line=11)))
+    assert late in said
     assert eventually(lambda: job.reason) == said and job.state == "Running"
     with pytest.raises(JobFailed):
         job.wait()
-    assert job.failure.kind == "hang" and "rank 1 is at cell line 11" in job.failure.message
+    assert job.failure.kind == "hang" and late in job.failure.message
     assert job.state == "Failed" and len(events(job, "silence")) == 1
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import time
@@ -15,6 +16,8 @@ from jupyter_jax_trainer import commands
 from jupyter_jax_trainer.channel import sockets
 from jupyter_jax_trainer.channel.places import grouped
 from jupyter_jax_trainer.errors import BackendError, UsageError
+from jupyter_jax_trainer.messages import channel as say
+from jupyter_jax_trainer.messages import jobs as say_of_jobs
 
 pytestmark = pytest.mark.usefixtures("store")
 
@@ -147,7 +150,8 @@ def test_more_connections_than_are_served_are_closed(stuck):
 
 def test_a_job_that_does_not_run_says_so():
     job = run("print('done')", line="-n 1")
-    with pytest.raises(UsageError, match="has already ended"):
+    words = say_of_jobs.HAS_ENDED(job=job.name, state=job.state)
+    with pytest.raises(UsageError, match=re.escape(words)):
         job.where()
     assert not sockets.path_of(job.uid).exists()
 
@@ -156,7 +160,8 @@ def test_a_writer_that_can_not_be_reached_is_an_error_with_a_way_out():
     job = submit("import time\nprint('begins')\ntime.sleep(600)", line="-n 1")
     wait_for_text(job, "begins")
     sockets.path_of(job.uid).unlink()
-    with pytest.raises(BackendError, match="can't be reached") as refused:
+    words = re.escape(say.NOBODY_ANSWERS(job=job.name, error="ERROR")).replace("ERROR", ".+")
+    with pytest.raises(BackendError, match=words) as refused:
         job.where()
     assert refused.value.hint
     job.cancel()

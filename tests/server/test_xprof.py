@@ -301,7 +301,7 @@ def test_what_can_not_be_opened_is_said(store, monkeypatch):
     monkeypatch.setattr(xprof, "is_installed", lambda: False)
     with pytest.raises(UsageError) as refused:
         viewers.open(Job(profiled("one", "trace")).profiles[0], None)
-    assert refused.value.id == say.NO_XPROF.id and "pip install xprof" in str(refused.value)
+    assert refused.value.id == say.NO_XPROF.id and say.NO_XPROF().hint in str(refused.value)
     monkeypatch.setattr(xprof, "is_installed", lambda: True)
     with pytest.raises(UsageError) as refused:
         viewers.open(Job(profiled("two", "trace", whole=False)).profiles[0], None)

@@ -22,6 +22,7 @@ from jupyter_jax_trainer.backends.kubernetes.logs.spool import ContainerLog, Spo
 from jupyter_jax_trainer.backends.kubernetes.submit import launch
 from jupyter_jax_trainer.jobdir import files
 from jupyter_jax_trainer.jobdir.failure import diagnose, summary
+from jupyter_jax_trainer.messages import follow as say
 from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.states import ENDED, State
 from jupyter_jax_trainer.worker.pod.frames import encode
@@ -144,7 +145,7 @@ class Story:
         with self.at(707):
             self._see(self._pod(0, "gpu-a"), self._pod(1, "gpu-b", exit=143, conditions=[EVICTED]))
             lost = summary(diagnose(self._ranks.kept.ends))
-            self._record.change(State.STARTING, f"{lost}; all ranks start again")
+            self._record.change(State.STARTING, f"{lost}; {say.ALL_START_AGAIN()}")
 
     def goes_on(self) -> None:
         """Start again, from the step after the last checkpoint."""
@@ -201,7 +202,7 @@ class Story:
             stream = f"uid-{rank}-{self._attempt}-node-0"
             spool = Spool(log, stream, partial(self._ranks.take, rank))
             if self._attempt:
-                spool.gap(f"restart {self._attempt}, pod {self._pod_name(rank)}")
+                spool.gap(say.RESTART(number=self._attempt, pod=self._pod_name(rank)))
             spool.begin()
             self._spools.append(spool)
             self._says(rank, "hello")

@@ -13,6 +13,7 @@ from local.test_space import little_memory
 from playwright.sync_api import Locator, expect
 
 from jupyter_jax_trainer import api
+from jupyter_jax_trainer.messages import jobs as say
 from ui.labs import ROOT
 from ui.pages import LabPage, unfold
 from ui.shots import WIDE, code, data, in_all, pictures, save
@@ -99,7 +100,7 @@ def test_three_cases(open_page, pictures, little_memory, monkeypatch):
 
     view = view_of(lab, "stuck")
     arrange(view, "metrics")
-    expect(view).to_contain_text("rank 0 waits in a collective")
+    expect(view).to_contain_text(say.RANK_WAITS(rank=0, place="").strip())
     is_fine(lab, "[id='jaxtrain-job-stuck'] .jaxtrain")
     whole_in_sight(lab, "diagnosis-stuck", view, section(view, "ranks"), pictures)
     stuck.cancel()

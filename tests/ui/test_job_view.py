@@ -19,6 +19,10 @@ from playwright.sync_api import Locator, expect
 from jupyter_jax_trainer import api
 from jupyter_jax_trainer.backends.kubernetes.submit import trainjob
 from jupyter_jax_trainer.jobdir.job import Job as JobHandle
+from jupyter_jax_trainer.messages import follow as say
+from jupyter_jax_trainer.messages import jobs as say_of_jobs
+from jupyter_jax_trainer.messages import kubernetes as say_of_kubernetes
+from jupyter_jax_trainer.messages import worker as say_of_worker
 from ui.cells import SLOW, Job, is_state, job_summary
 from ui.labs import MEASURING, Lab
 from ui.pages import LOAD, LabPage
@@ -26,8 +30,11 @@ from ui.story import LATE, QUEUE_HINT, QUEUED, TRACEBACK, UNSCHEDULABLE, Story, 
 
 TRAINJOB = f"{TRAINER}/namespaces/default/trainjobs/fit"
 EVICTED = "rank 1 was evicted: its node gpu-b is being drained"
-AGAIN = "restart 1 of 2 continues at step 7; the previous attempt had reached 8"
-LOST = "the cluster has lost 50 lines here (log rotation)"
+RESTART = say_of_jobs.RESTART(number=1, most=2, reason=EVICTED)
+AGAIN = say_of_jobs.ATTEMPT_HAD_REACHED(
+    restart=say_of_jobs.RESTART_CONTINUES(number=1, most=2, step=7), reached=8
+)
+LOST = say.LINES_LOST_HERE(lines="50 lines")
 PASSED = ["Queued 1 m 5 s", "Pending 30 s", "Starting 12 s", "Running 10 m", "Starting 45 s"]
 
 SCRIPT = """import os, time
@@ -94,7 +101,7 @@ def test_a_job_of_a_cluster_from_its_queue_to_its_failure(
         ["1", "Running", "fit-node-0-1-a", "gpu-b", "0", "", ""],
     ]
     story.loses_a_node()
-    expect(why).to_have_text(f"{EVICTED}; all ranks start again")
+    expect(why).to_have_text(f"{EVICTED}; {say.ALL_START_AGAIN()}")
     assert rows(ranks)[1] == ["1", "Failed", "fit-node-0-1-a", "gpu-b", "0", "SIGTERM", ""]
     story.goes_on()
     expect(states).to_have_text([*PASSED, re.compile(r"^Running 1 h \d+ m$")])
@@ -124,10 +131,10 @@ def test_a_job_of_a_cluster_from_its_queue_to_its_failure(
         (65, "state", f"Pending: {UNSCHEDULABLE}"),
         (95, "state", "Starting: Python and JAX are starting"),
         (107, "state", "Running"),
-        (500, "gap", "rank 0: the cluster has lost 50 lines of the log (rotation)"),
-        (707, "state", f"Starting: {EVICTED}; all ranks start again"),
-        (720, "restart", f"all ranks start again: restart 1 of 2, {EVICTED}"),
-        (752, "state", f"Running: restart 1 of 2, {EVICTED}"),
+        (500, "gap", f"rank 0: {say.LOST_LINES(lines='50 lines')}"),
+        (707, "state", f"Starting: {EVICTED}; {say.ALL_START_AGAIN()}"),
+        (720, "restart", say_of_jobs.ALL_START_AGAIN(restart=RESTART)),
+        (752, "state", f"Running: {RESTART}"),
         (752, "restart", AGAIN),
         (4477, "error", "rank 1: KeyError: 'labels'"),
         (4477, "state", "Failed: rank 1 failed first: KeyError: 'labels' (cell line 6)"),
@@ -171,7 +178,7 @@ def test_a_job_of_a_cluster_from_its_queue_to_its_failure(
     lab.allow("404 .*/jobs/fit/yaml")
     yaml.get_by_role("button", name="Reload").click()
     expect(yaml.get_by_role("status")).to_have_text(
-        "The TrainJob of job fit no longer exists in the context one."
+        say_of_kubernetes.GONE_FROM_CONTEXT(name="fit", context="one")
     )
 
 
@@ -193,9 +200,8 @@ def test_attempts_and_gaps_in_a_log(lab: LabPage, story: Story) -> None:
     expect(tool("Only rank 1")).to_have_attribute("aria-pressed", "true")
     tool("Only rank 1").click()
     marks = log.rows.and_(log.node.locator("[data-kind=note]"))
-    expect(marks.locator(".jaxtrain-log-text")).to_have_text(
-        [LOST, "restart 1, pod fit-node-0-0-b", "restart 1, pod fit-node-0-1-b"]
-    )
+    restarts = [say.RESTART(number=1, pod=f"fit-node-0-{rank}-b") for rank in (0, 1)]
+    expect(marks.locator(".jaxtrain-log-text")).to_have_text([LOST, *restarts])
     expect(marks.locator(".jaxtrain-rank")).to_have_text(["0", "0", "1"])
     tool("time of day").click()
     expect(marks.locator(".jaxtrain-log-time")).to_have_text(
@@ -206,7 +212,6 @@ def test_attempts_and_gaps_in_a_log(lab: LabPage, story: Story) -> None:
     goes_to_error("Traceback (most recent call last):", "line 27 of 32")
     both = [f"step {step}" for step in range(1, 9) for _ in (0, 1)]
     after = [f"step {step}" for step in range(7, 10) for _ in (0, 1)]
-    restarts = [f"restart 1, pod fit-node-0-{rank}-b" for rank in (0, 1)]
     expected = [*both, LATE, LOST, *restarts, *after, *TRACEBACK.split("\n"), "stops"]
     assert [line.strip() for line in log.lines()] == [line.strip() for line in expected]
 
@@ -239,11 +244,9 @@ def test_what_came_back_and_what_did_not(lab: LabPage) -> None:
     lab.command("jaxtrain:open-job", key="kept")
     results = part(lab.job("kept"), "Results")
     expect(results).to_contain_text("1 of 2 came back")
-    assert rows(results) == [
-        ["loss", "float", "8 B", "pickle"],
-        ["acc", "the cell never set 'acc'"],
-    ]
-    expect(results.locator("[data-bad=true]")).to_have_text("the cell never set 'acc'")
+    never = say_of_worker.NEVER_SET(name="acc")
+    assert rows(results) == [["loss", "float", "8 B", "pickle"], ["acc", never]]
+    expect(results.locator("[data-bad=true]")).to_have_text(never)
 
 
 # ---------------------------------------------------------------------------- begun elsewhere

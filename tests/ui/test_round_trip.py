@@ -11,15 +11,17 @@ import pytest
 from harness import eventually
 from playwright.sync_api import expect
 
+from jupyter_jax_trainer.messages import options as say
 from jupyter_jax_trainer.options.spec import parse_cell_line, spec_from_options
 from ui.cutting import hold_questions
 from ui.labs import Lab
 from ui.pages import LabPage
 from ui.walk.conftest import NOWHERE
 
+WHOLE = say.NOT_WHOLE(option="--devices-per-node", low=1, high=1024, value="'none'")
 # A field, what nobody can mean there, what is said of that, and what is right.
 FIELDS = [
-    ("Devices per node", "none", "takes a whole number from 1 to 1024", "2"),
+    ("Devices per node", "none", WHOLE, "2"),
     ("Namespace", "Team A", "valid Kubernetes", "team-a"),
     ("Result variables", "loss[0]", "a variable", "loss, params"),
     ("Cores per node", "many", "of cores", "1.5"),

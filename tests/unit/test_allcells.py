@@ -15,6 +15,7 @@ from jupyter_jax_trainer import magic
 from jupyter_jax_trainer.allcells import BARE, AllCells, here, rewritten
 from jupyter_jax_trainer.capture import capture_cell
 from jupyter_jax_trainer.errors import UsageError
+from jupyter_jax_trainer.messages import commands as say
 
 
 def parts(cell, is_automagic=lambda line: False):
@@ -98,19 +99,19 @@ def test_a_cell_below_here_keeps_its_line_numbers():
 
 
 @pytest.mark.parametrize(
-    ("cell", "says"),
+    ("cell", "message"),
     [
-        ("%pip install flax", "runs in this kernel"),
-        ("!python -m pip install flax\nimport flax", "runs in this kernel"),
-        ("!uv pip install flax", "runs in this kernel"),
-        ("%cd /data\n", "changes this kernel"),
-        ("%env A=1", "changes this kernel"),
+        ("%pip install flax", say.INSTALLS_HERE),
+        ("!python -m pip install flax\nimport flax", say.INSTALLS_HERE),
+        ("!uv pip install flax", say.INSTALLS_HERE),
+        ("%cd /data\n", say.CHANGES_KERNEL),
+        ("%env A=1", say.CHANGES_KERNEL),
     ],
 )
-def test_what_changes_the_kernel_says_that_the_session_does_not_change(cell, says):
+def test_what_changes_the_kernel_says_that_the_session_does_not_change(cell, message):
     kernel, _ = parts(cell)
     first = cell.splitlines()[0]
-    assert kernel.startswith(f"{first}\n") and says in kernel and "session lab" in kernel
+    assert kernel.startswith(f"{first}\n") and message(line=first, session="lab") in kernel
     ast.parse(kernel.removeprefix(f"{first}\n"))  # a print
     assert len(kernel.splitlines()) == 2
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 import socket
 import threading
 import time
@@ -419,8 +420,9 @@ def test_what_can_not_be_asked_reaches_who_asks(make):
     path = first.home / "run" / f"job-{'a' * 16}.sock"
     eventually(path.exists)
     (note,) = notes(asking.where("a" * 32, "fit"))
-    assert "no permission to create pods/portforward" in note
-    with pytest.raises(UsageError, match="no permission to create pods/portforward"):
+    reason = say.NO_RIGHT(right="create pods/portforward")
+    assert reason in note
+    with pytest.raises(UsageError, match=re.escape(reason)):
         asking.profile("a" * 32, "fit", 1.0)
     answering.remove("a" * 32)
     eventually(lambda: not path.exists())

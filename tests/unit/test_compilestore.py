@@ -13,6 +13,7 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from jupyter_jax_trainer.backends.kubernetes.submit import compilecache
+from jupyter_jax_trainer.messages import worker as say
 from jupyter_jax_trainer.options.spec import JobSpec, parse_cell_line
 from jupyter_jax_trainer.worker.compilecache import Entry
 from jupyter_jax_trainer.worker.pod import compilestore
@@ -159,7 +160,7 @@ def test_a_store_that_hangs_holds_nothing_up(word, hanging, monkeypatch):
     store.add(TWO, ENTRY)
     store.flush()
     assert time.monotonic() - began < 2
-    assert store.problem == "the store has not answered for 0.3 s"
+    assert store.problem == say.STORE_SILENT(seconds="0.3")
 
 
 def test_an_upload_that_hangs_ends_with_the_process(hanging, monkeypatch):
@@ -175,7 +176,7 @@ def test_an_upload_that_hangs_ends_with_the_process(hanging, monkeypatch):
     ("url", "said"),
     [
         ("no-such-store://x/y", "Protocol not known"),
-        ("abfs://x/y", "the image needs fsspec and the package"),
+        ("abfs://x/y", say.STORE_LACKS_PACKAGE(error="")),
         ("file:///proc/nowhere", "Error"),
     ],
 )

@@ -286,17 +286,29 @@ def test_who_names_no_value_of_nvidias_label_learns_how_they_are_written():
 
 
 @pytest.mark.parametrize(
-    ("line", "nodes"),
+    ("line", "nodes", "labels", "resource"),
     [
-        ("-d gpu --accelerator a100 --devices-per-node 8", [A100, H100]),
-        ("--topology 2x4", [node("t", {SHAPE: "2x4"}, tpu=4)]),
+        (
+            "-d gpu --accelerator a100 --devices-per-node 8",
+            [A100, H100],
+            f"{GKE_GPU}=nvidia-tesla-a100",
+            "nvidia.com/gpu",
+        ),
+        (
+            "--topology 2x4",
+            [node("t", {SHAPE: "2x4"}, tpu=4)],
+            f"{SHAPE}=2x4",
+            "google.com/tpu",
+        ),
     ],
 )
-def test_what_no_node_can_do_now_waits_for_larger_ones(line, nodes):
+def test_what_no_node_can_do_now_waits_for_larger_ones(line, nodes, labels, resource):
     """One label is that of machines of several sizes: larger ones may come."""
     (note,) = place(line, nodes).notes
     assert note.id == "submit.labelled-nodes-too-small"
-    assert re.search(r"8 of .*: 1, with at most 4\)", note)
+    assert note == say.LABELLED_NODES_TOO_SMALL(
+        labels=labels, each=8, resource=resource, count=1, most=4
+    )
 
 
 def test_amounts_of_memory_and_cores_are_no_devices():

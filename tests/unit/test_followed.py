@@ -43,6 +43,7 @@ from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.state import ErrorRecord, about_restart, new_rank
 from jupyter_jax_trainer.messages import channel
 from jupyter_jax_trainer.messages import follow as follow_words
+from jupyter_jax_trainer.messages import jobs as job_words
 from jupyter_jax_trainer.options.spec import JobSpec, parse_cell_line
 from jupyter_jax_trainer.states import State
 from jupyter_jax_trainer.worker import exceptions
@@ -133,15 +134,18 @@ def test_a_follower_that_dies_when_it_has_noted_a_restart_leaves_no_old_ranks(
 @pytest.mark.parametrize(
     ("reached", "told"),
     [
-        (17, "; the previous attempt had reached 17"),
-        (15, "; the previous attempt had reached 15"),
-        (5, ""),  # its last reports were lost with it
-        (None, ""),
+        (17, True),
+        (15, True),
+        (5, False),  # its last reports were lost with it
+        (None, False),
     ],
 )
 def test_a_restart_never_goes_on_behind_what_the_attempt_before_had_reached(reached, told):
     restart = {"time": 1.0, "most": 3, "reason": "killed", "reached": reached, "step": 16}
-    assert about_restart([restart]) == f"restart 1 of 3 continues at step 16{told}"
+    said = job_words.RESTART_CONTINUES(number=1, most=3, step=16)
+    if told:
+        said = job_words.ATTEMPT_HAD_REACHED(restart=said, reached=reached)
+    assert about_restart([restart]) == said
 
 
 def test_where_a_rank_has_said_to_be_is_written_and_forgotten_at_a_restart(directory, scene):

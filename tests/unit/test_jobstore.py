@@ -28,6 +28,7 @@ from jupyter_jax_trainer.jobdir import files, layout, locks, store
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.jobdir.waiting import Waiting, is_waited_for
 from jupyter_jax_trainer.logs.reader import LogReader, last_lines
+from jupyter_jax_trainer.messages import jobs as say
 from jupyter_jax_trainer.queries.jobs import Table
 from jupyter_jax_trainer.server import routes
 
@@ -437,8 +438,9 @@ def test_a_store_has_one_id_wherever_it_is_mounted(tmp_path, monkeypatch):
 def test_an_id_that_is_damaged_is_said(tmp_path, monkeypatch):
     monkeypatch.setenv("JAXTRAIN_HOME", str(tmp_path / "one"))
     store.own_id()
-    (tmp_path / "one" / "id").write_text("")
-    with pytest.raises(BackendError, match="does not hold the id of the job store"):
+    path = tmp_path / "one" / "id"
+    path.write_text("")
+    with pytest.raises(BackendError, match=re.escape(say.STORE_ID_DAMAGED(path=path))):
         store.own_id()
 
 

@@ -13,6 +13,7 @@ from jupyter_jax_trainer.capture import Capture, capture_call, capture_cell, led
 from jupyter_jax_trainer.capture.ledger import Ledger, fingerprint
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.jobdir.session import Variable
+from jupyter_jax_trainer.messages import cell as say
 from jupyter_jax_trainer.options.spec import parse_cell_line
 
 
@@ -233,7 +234,8 @@ def test_code_is_sent_when_what_it_uses_has_changed_even_in_a_cell_before(kernel
     kernel.cell("step(1), other(1)")
     kernel.run("def loss(x):\n    return x")
     assert list(kernel.cell("loss(1)")) == ["loss"]
-    assert kernel.cell("step(1), other(1)") == {"step": "function (what it uses has changed)"}
+    sent = say.SENT_AGAIN(type="function", why=say.USES_CHANGED())
+    assert kernel.cell("step(1), other(1)") == {"step": sent}
     assert kernel.cell("step(1), other(1)") == {}
 
 

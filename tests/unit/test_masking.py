@@ -29,6 +29,7 @@ from jupyter_jax_trainer.jobdir import comparison, files
 from jupyter_jax_trainer.jobdir.failure import Failure, failed
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.jobdir.writer import Recorder
+from jupyter_jax_trainer.messages import submit as say
 from jupyter_jax_trainer.options.spec import JobSpec, parse_cell_line
 from jupyter_jax_trainer.queries.details import detail
 from jupyter_jax_trainer.states import State
@@ -101,7 +102,7 @@ def test_credentials_in_text(said, shown):
         "There is no Secret db (--env-from-secret).",
         "key: a",
         "sk-learn, hf_tokenizer",
-        "kubectl create secret generic db --from-literal=KEY=VALUE",
+        say.NO_SECRET(namespace="ns", name="db").hint,
         "max_tokens=2048 and n_tokens: 12",
         "image ghcr.io/a/b@sha256:" + "0a1b" * 16,
         "--show-secrets (the values)",

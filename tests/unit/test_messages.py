@@ -19,6 +19,8 @@ from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.messages import Label, Message, Text, plain_json
 
 ROOT = Path(jupyter_jax_trainer.__file__).parent
+TESTS = Path(__file__).parent.parent
+PARAMETER = re.compile(r"\{[^}]*\}|\n")
 AREAS = [module.name for module in pkgutil.iter_modules(messages.__path__)]
 # The checks of `doctor` have their messages beside them.
 CHECKS = [
@@ -195,6 +197,26 @@ def test_no_two_messages_are_the_same():
         other = seen.setdefault(message.text, name)
         assert other == name, f"{name} says the same as {other}"
     assert len({message.id for message in CATALOGUE.values()}) == len(CATALOGUE)
+
+
+def test_tests_pin_few_wordings():
+    """A wording changes in the catalogue alone: tests ask it, but for a few."""
+    texts = {text for message in CATALOGUE.values() for text in (message.text, message.hint or "")}
+    pieces = {piece for text in texts for piece in PARAMETER.split(text) if is_phrase(piece)}
+    whole = "\n".join(texts)
+    pinned = [
+        f"{path.relative_to(TESTS)}:{node.lineno} {node.value}"
+        for path in sorted(TESTS.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and is_phrase(node.value)
+        if node.value in whole or any(piece in node.value for piece in pieces)
+    ]
+    assert len(pinned) <= 40, "\n".join(pinned)
+
+
+def is_phrase(text: str) -> bool:
+    """Return whether a text is long enough to be a wording, and no program."""
+    return len(text.strip()) >= 14 and len(text.split()) >= 3 and text.count("\n") < 3
 
 
 def test_an_error_knows_its_message():

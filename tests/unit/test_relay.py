@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import selectors
 import signal
 import socket
@@ -22,6 +23,7 @@ from policy import skip_or_fail
 from relays import Loopback, Relays, knows_nothing, serving
 
 from jupyter_jax_trainer.backends.kubernetes.follow.line import Line, Target, Unready, Unsupported
+from jupyter_jax_trainer.messages import channel as say
 from jupyter_jax_trainer.worker.pod import relay
 from jupyter_jax_trainer.worker.pod.peer import Peer
 from jupyter_jax_trainer.worker.pod.relay import Relay
@@ -309,15 +311,15 @@ def test_a_worker_that_knows_no_question_is_asked_once():
 @pytest.mark.parametrize(
     ("greeting", "words"),
     [
-        (MAGIC.replace(b"3", b"9") + bytes(32), "another version"),
-        (b"SSH-2.0-OpenSSH_9.7\r\n" + bytes(40), "does not know the job's key"),
-        (b"", "closed"),
+        (MAGIC.replace(b"3", b"9") + bytes(32), say.OTHER_VERSION()),
+        (b"SSH-2.0-OpenSSH_9.7\r\n" + bytes(40), say.NOT_PROVEN()),
+        (b"", say.CONNECTION_CLOSED()),
     ],
 )
 def test_what_is_no_worker_of_this_version_is_told_apart(greeting, words):
     with serving(lambda connection: connection.sendall(greeting)) as port:
         line = Line(Loopback(), MINE)
-        with pytest.raises(OSError, match=words):
+        with pytest.raises(OSError, match=re.escape(words)):
             line.where(Target(pod="pod-0", port=port, key=podruns.KEY, addresses={}))
 
 

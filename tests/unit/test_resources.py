@@ -26,6 +26,7 @@ from jupyter_jax_trainer.jobdir.records import Event, Resource
 from jupyter_jax_trainer.jobdir.resources import ResourceReader, ResourceWriter
 from jupyter_jax_trainer.jobdir.state import new_rank
 from jupyter_jax_trainer.jobdir.writer import Recorder
+from jupyter_jax_trainer.messages import jobs as say
 from jupyter_jax_trainer.states import State
 from jupyter_jax_trainer.views.card import Facts, line, render, text
 
@@ -87,8 +88,8 @@ def test_ranks_that_share_a_machine_say_what_is_used_by_all(record):
 def test_it_warns_before_memory_runs_out_and_only_where_it_grows(record):
     record.resources(3, [sample(at, 13 + at / 40) for at in range(70)])
     (said,) = events(record, "memory")
-    assert said == (None, "rank 3 uses 90 % of its 16 GiB and grows")
-    assert "rank 3 uses 92 % of its 16 GiB and grows" in remarks(record.state)
+    assert said == (None, say.TIGHT(ranks="rank 3", share=90, limit="16 GiB"))
+    assert say.TIGHT(ranks="rank 3", share=92, limit="16 GiB") in remarks(record.state)
     record.resources(2, [sample(at, 15) for at in range(0, 200, 2)])  # full, as it is to be
     assert len(events(record, "memory")) == 1
     record.resources(3, [sample(60, 5)])
@@ -99,7 +100,8 @@ def test_it_warns_before_memory_runs_out_and_only_where_it_grows(record):
 
 def test_it_warns_early_of_memory_that_fills_up_fast(record):
     record.resources(0, [sample(at, 3 * at) for at in range(5)])
-    assert events(record, "memory") == [(None, "rank 0 uses 75 % of its 16 GiB and grows")]
+    said = say.TIGHT(ranks="rank 0", share=75, limit="16 GiB")
+    assert events(record, "memory") == [(None, said)]
 
 
 def test_it_warns_once_of_a_machine_and_of_each_device(record):
@@ -108,7 +110,7 @@ def test_it_warns_once_of_a_machine_and_of_each_device(record):
             record.resources(rank, [sample(at, 1, used=14 + at / 6, devices=[70 + at])])
     said = [message for _, message in events(record, "memory")]
     shared = [message for message in said if "machine" in message]
-    assert shared == ["88 % of the 16 GiB of the machine of rank 0 are in use, and it grows"]
+    assert shared == [say.TIGHT_MACHINE(ranks="rank 0", share=88, limit="16 GiB")]
     assert len(said) == 5
     assert said[-1].endswith("of its device 0 and grows")
 
@@ -129,15 +131,17 @@ def test_after_memory_ran_out_the_last_minute_is_told(record):
     told = Failure.from_json(JobDir(record._directory.path).read_state()["failure"])
     shown = format_failure(told, "fit")
     course = "6.1 GiB → 8.5 GiB → 11 GiB → 15.5 GiB"
-    assert f"Memory of rank 1 in its last 59 s: {course} of 16 GiB." in shown
-    assert "Largest arrays: params['w'] float32[1024,1024] 4 MiB." in shown
+    assert say.LAST_MINUTE(rank=1, seconds=59, course=course, limit="16 GiB") in shown
+    assert say.LARGEST_ARRAYS(arrays="params['w'] float32[1024,1024] 4 MiB") in shown
 
 
 def test_the_last_minute_of_a_device_is_told_where_that_is_full(record):
     record.resources(0, [sample(at, 1, devices=[5, 20 + at]) for at in range(60)])
     (said,) = resources.last_minute(record._directory, 0)
-    assert said.startswith("Memory of device 1 of rank 0 in its last 59 s: 20 GiB → ")
-    assert said.endswith("→ 79 GiB of 80 GiB.")
+    course = "20 GiB → 39 GiB → 59 GiB → 79 GiB"
+    assert said == say.LAST_MINUTE_OF_DEVICE(
+        device=1, rank=0, seconds=59, course=course, limit="80 GiB"
+    )
     record.end(State.FAILED, "no", Failure(kind="error", message="m", rank=0))
     assert record.state["failure"]["usage"] == []
     assert resources.last_minute(record._directory, 2) == []
@@ -149,7 +153,10 @@ def test_a_device_that_ran_out_is_told_of_though_it_is_nearly_empty(record):
     error: Any = {"type": "JaxRuntimeError", "message": "RESOURCE_EXHAUSTED", "secondary": False}
     record.end(State.FAILED, "no", Failure(kind="memory", message="m", rank=0, error=error))
     (said,) = record.state["failure"]["usage"]
-    assert said.startswith("Memory of device 0 of rank 0") and said.endswith("1 GiB of 80 GiB.")
+    course = "1 GiB → 1 GiB → 1 GiB → 1 GiB"
+    assert said == say.LAST_MINUTE_OF_DEVICE(
+        device=0, rank=0, seconds=59, course=course, limit="80 GiB"
+    )
 
 
 def test_a_file_is_thinned_and_keeps_the_last_minutes_and_the_peaks(tmp_path):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 import pytest
 
+from jupyter_jax_trainer.messages import worker as say
 from jupyter_jax_trainer.worker import saving
 from jupyter_jax_trainer.worker.reporting import CHECKPOINTS_VARIABLE
 
@@ -69,7 +71,7 @@ def test_ranks_whose_place_others_have_taken_save_nothing(monkeypatch):
     saving.save({"w": np.ones(2)})
     after = saving.last
     monkeypatch.setattr(saving, "_claimed", before)
-    with pytest.raises(saving.SaveError, match="Other ranks have taken the place of these"):
+    with pytest.raises(saving.SaveError, match=re.escape(say.OTHERS_GO_ON())):
         saving.save({"w": np.zeros(2)})
     assert saving.last == after
     (saving.checkpoint_dir() / "session.owner").unlink()  # nobody knows: rather twice than never

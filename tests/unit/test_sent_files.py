@@ -18,6 +18,7 @@ from jupyter_jax_trainer.capture import capture_cell
 from jupyter_jax_trainer.capture import files as sent_files
 from jupyter_jax_trainer.capture.files import check_bounds, gather, left_out_note
 from jupyter_jax_trainer.errors import CaptureError, JobDirError, UsageError
+from jupyter_jax_trainer.messages import cell as say
 from jupyter_jax_trainer.options.spec import parse_cell_line
 from jupyter_jax_trainer.worker.files import FilesError, enter
 from jupyter_jax_trainer.worker.serialization.archive import Archive, write_archive
@@ -402,7 +403,10 @@ def test_on_this_machine_nothing_is_copied_and_that_is_said(notebooks, capsys, m
     monkeypatch.setattr(sent_files, "MOST_FILES", 1)  # no bound where nothing travels
     shown, said, sent = dry_run("-d cpu --files data,*.txt", capsys)
     assert sent == [] and "x.csv" not in shown
-    assert "4 files" in said and "nothing is copied" in said and "data/token.txt" in said
+    taken = ("b.txt", "data/x.csv", "data/deep/y.csv", "data/deep/z.txt")
+    total = sum(len(f"in {name}") for name in taken)
+    assert say.FILES_IN_PLACE(count="4 files", size=f"{total} B") in said
+    assert "data/token.txt" in said
     with pytest.raises(UsageError) as caught:
         dry_run("-d cpu --files nothing/*.csv", capsys)
     assert caught.value.id == "cell.no-files"

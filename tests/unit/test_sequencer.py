@@ -108,7 +108,7 @@ def test_ranks_that_come_in_the_place_of_others_have_what_those_saved_and_it_is_
     known = session.known(directory)
     assert (known["lost"], known["restored"], [*known["variables"]]) == (["text"], SAVED, ["w"])
     told = directory.events.read_text()
-    assert "saved before its pods end: w" in told and "Lost: text." in told
+    assert say.SAVED_BEFORE_END(names="w") in told and say.DID_NOT_COME_BACK(names="text") in told
     cells.lose()  # ranks started anew in the same pods have nothing
     assert session.known(directory)["restored"] is None
 
@@ -125,7 +125,7 @@ def test_a_cell_whose_pods_are_lost_says_why_and_what_comes_back(lab):
     assert (state["state"], state["reason"]) == ("Failed", "rank 1 was lost with its node a")
     when = time.strftime("%H:%M", time.localtime(SAVED["time"]))
     told = state["failure"]["hint"]
-    assert "text and w" in told and f"the next ranks begin with w as saved at {when}" in told
+    assert "text and w" in told and say.COMES_BACK(names="w", time=when) in told
     assert not cells.ready and cells.accept("lab-cell-3", made("lab-cell-3").take_lock()) is None
 
 
@@ -138,8 +138,9 @@ def test_a_cell_whose_session_is_lost_says_what_restore_brings_back(lab):
     cells._ranks.record.end(State.FAILED, summary(failure), failure)
     cells.finish()
     told = files.read_json(cell.state, {})["failure"]["hint"]
-    assert told.startswith("Wait. The session was lost with its variables: text and w.")
-    assert "`%jaxtrain restore lab` in a new session of that name brings back w" in told
+    assert told.startswith(f"Wait. {say.LOST_WITH_SESSION(names='text and w')}")
+    when = time.strftime("%H:%M", time.localtime(SAVED["time"]))
+    assert say.LAST_SAVE_OF_ENDED(session="lab", names="w", time=when) in told
     assert files.read_json(behind.state, {})["state"] == "Cancelled"
 
 
@@ -220,7 +221,7 @@ def test_a_failed_cell_names_what_it_has_donated_and_what_it_reads_that_was_dona
     hint, (warning,) = run(2, ERROR, x=True, y=False)
     assert hint == f"Do it. {warning}" and warning == say.DONATED(names="x")
     hint, warnings = run(3, ERROR, ["x", "y"], x=True, y=False)
-    assert hint.startswith("Do it. The cell reads x,") and warnings == []
+    assert hint == f"Do it. {say.READ_DONATED(names='x')}" and warnings == []
     assert run(4, ERROR, ["y"], x=True, y=False) == ("Do it.", [])
     assert run(5, None, ["x"], x=True, y=True) == (None, [])
 

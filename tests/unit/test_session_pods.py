@@ -32,6 +32,7 @@ from jupyter_jax_trainer.backends.kubernetes.logs import messages
 from jupyter_jax_trainer.bundle import Part, write_bundle
 from jupyter_jax_trainer.capture import Capture, capture_cell
 from jupyter_jax_trainer.capture.files import Files
+from jupyter_jax_trainer.messages import channel as say
 from jupyter_jax_trainer.worker.pod.wire import Owner
 from jupyter_jax_trainer.worker.processes import descendants
 
@@ -330,7 +331,7 @@ def test_a_pod_that_rank_0_can_not_reach_is_said_and_a_large_cell_begins_nowhere
         patch.setattr(Pods, "target", replace(session.target, addresses={1: nobody.getsockname()}))
         with pytest.raises(Unready) as caught:
             session.cell("print(len(large))", {"large": os.urandom(3 << 20)})
-        assert not told and "no connection to rank 1" in reason_of(caught.value)
+        assert not told and say.NOT_REACHED(ranks="rank 1") in reason_of(caught.value)
         with pytest.raises(Unready, match="`jaxtrain doctor`"):
             session.tell(kind="hold", cell=0)
     session.errand.run(session.line, session.target)

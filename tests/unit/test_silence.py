@@ -7,6 +7,8 @@ import pytest
 from jupyter_jax_trainer.backends import silence
 from jupyter_jax_trainer.backends.silence import SilenceWatch
 from jupyter_jax_trainer.jobdir.failure import RankEnd
+from jupyter_jax_trainer.messages import backends as say
+from jupyter_jax_trainer.messages import jobs
 
 
 @pytest.fixture
@@ -29,6 +31,14 @@ def at(line, seconds, **more):
     return {**place, **more}
 
 
+def cell_line(number):
+    return jobs.CELL_LINE(cell="cell", line=number)
+
+
+def at_line(number):
+    return jobs.AT_LINE(line=cell_line(number))
+
+
 def ranks(*places, ended=()):
     return [(RankEnd(rank=n, finished=n in ended), place) for n, place in enumerate(places)]
 
@@ -45,8 +55,9 @@ def test_it_is_said_once_where_each_rank_is(clock):
     places = ranks(*[at(15, 130, waits=True)] * 3, at(12, 130, doing="load"))
     found = watch.take(places)
     assert found is not None and found.is_news and found.failure is None and found.hint
-    assert "ranks 0, 1 and 2 wait in a collective at cell line 15" in found.text
-    assert "rank 3 is in load (cell line 12)" in found.text
+    assert jobs.RANKS_WAIT(ranks="0, 1 and 2", place=at_line(15)) in found.text
+    place = jobs.IN_CALL(call="load", line=cell_line(12))
+    assert jobs.RANK_IS_AT(rank=3, place=place) in found.text
     assert watch.said == found
     assert not watch.asks() and passes(clock, watch, 5)
     again = watch.take(places)
@@ -113,7 +124,7 @@ def test_compiling_is_named_and_never_ended(clock):
     passes(clock, watch, 5000)
     found = watch.take(ranks(at(9, 5000, compiles="step"), at(9, 5000, waits=True)))
     assert found is not None and found.failure is None and found.hint is None
-    assert "rank 0 compiles `step` at cell line 9" in found.text
+    assert jobs.RANK_COMPILES(rank=0, function="step", place=at_line(9)) in found.text
 
 
 def test_hang_timeout_ends_it_with_the_places(clock):
@@ -124,7 +135,8 @@ def test_hang_timeout_ends_it_with_the_places(clock):
     assert passes(clock, watch, 1)
     failure = watch.take(ranks(at(3, 1200))).failure
     assert failure is not None and failure.kind == "hang"
-    assert "20 m" in failure.message and "rank 0 is at cell line 3" in failure.message
+    where = jobs.RANK_IS_AT(rank=0, place=at_line(3))
+    assert failure.message == say.HUNG(time="20 m", where=where)
 
 
 def test_a_hang_timeout_below_the_usual_patience_is_kept(clock):
@@ -138,7 +150,8 @@ def test_ranks_that_do_not_answer_are_named_and_finished_ones_do_not_count(clock
     passes(clock, watch, 120)
     found = watch.take(ranks(None, at(3, 120), None, ended=(0,)))
     assert found is not None and found.failure is not None
-    assert "no answer from rank 2" in found.text and "rank 0 has finished" in found.text
+    assert say.NO_ANSWER(ranks="rank 2") in found.text
+    assert jobs.RANK_FINISHED(rank=0) in found.text
     assert found.failure.hint
 
 

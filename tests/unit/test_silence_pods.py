@@ -20,6 +20,7 @@ from jupyter_jax_trainer.backends.kubernetes.submit import trainjob
 from jupyter_jax_trainer.jobdir import files
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.jobdir.state import new_rank
+from jupyter_jax_trainer.messages import jobs as say
 from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.states import State
 
@@ -70,6 +71,10 @@ def says(followed, rank, line, seconds, **more):
     followed.ranks.take(rank, messages.read({"kind": "where", "time": 9e9, **place, **more}), 0)
 
 
+def at_line(number):
+    return say.AT_LINE(line=say.CELL_LINE(cell="cell", line=number))
+
+
 def looks(followed):
     followed.look_after_ranks()
     followed.update(store())
@@ -86,8 +91,8 @@ def test_without_a_channel_what_pods_said_last_counts(followed):
     says(followed, 1, 12, 300.0)
     eventually(lambda: looks(followed) and silences(followed))
     (said,) = silences(followed)
-    assert "rank 0 waits in a collective at cell line 15" in said
-    assert "rank 1 is at cell line 12" in said
+    assert say.RANK_WAITS(rank=0, place=at_line(15)) in said
+    assert say.RANK_IS_AT(rank=1, place=at_line(12)) in said
     eventually(lambda: looks(followed).reason == said)
     followed.record.reports(0, [{"time": 1.0, "step": 1, "total": None, "values": {}}])
     eventually(lambda: looks(followed).reason != said)
@@ -112,7 +117,8 @@ def test_a_job_that_hangs_is_suspended_and_fails_with_the_places(followed, monke
     says(followed, 0, 15, 300.0, waits=True)
     says(followed, 1, 12, 300.0)
     eventually(lambda: looks(followed) and followed.ranks.kept.hung)
-    assert looks(followed).state == State.RUNNING and "rank 1 is at cell line 12" in stopped[0]
+    place = say.RANK_IS_AT(rank=1, place=at_line(12))
+    assert looks(followed).state == State.RUNNING and place in stopped[0]
     # A follower that comes later knows why.
     later = Followed(followed.directory, followed.lock, followed._client)
     later.begin(watched=True)
@@ -120,4 +126,4 @@ def test_a_job_that_hangs_is_suspended_and_fails_with_the_places(followed, monke
     eventually(lambda: later.update(suspended))
     job = Job(followed.directory)
     assert job.state == State.FAILED and job.failure.kind == "hang"
-    assert "rank 1 is at cell line 12" in job.failure.message
+    assert place in job.failure.message

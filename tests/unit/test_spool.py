@@ -16,6 +16,7 @@ from jupyter_jax_trainer.backends.kubernetes.logs.messages import Gap, Message
 from jupyter_jax_trainer.jobdir.files import LineReader
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.logs.reader import MergedReader
+from jupyter_jax_trainer.messages import follow as say
 from jupyter_jax_trainer.worker.pod.frames import encode
 
 KEY, RANK, WHO = b"6" * 64, 3, "0123abcd"
@@ -33,6 +34,11 @@ def stamp(ns: int, zone: str = "Z") -> bytes:
 
 def log_of(*lines: bytes, step: int = 10**8) -> list[bytes]:
     return [stamp(i * step) + b" " + line + b"\n" for i, line in enumerate(lines)]
+
+
+def lost(lines: str) -> bytes:
+    """Return the line that stands in a log where something is missing."""
+    return f"[jaxtrain: {say.LINES_LOST_HERE(lines=lines)}]\n".encode()
 
 
 class Node:
@@ -331,9 +337,8 @@ def test_lost_lines_are_marked(follower):
     )
     follower.read_all(Node(lines))
     assert follower.text == (
-        b"shell\na\nb\nnative\nc\n[jaxtrain: the cluster has lost 7 lines here (log rotation)]\n"
-        b"d\n50%e\n[jaxtrain: the cluster has lost 3 lines here (log rotation)]\n"  # no line is cut
-    )
+        b"shell\na\nb\nnative\nc\n" + lost("7 lines") + b"d\n50%e\n" + lost("3 lines")
+    ), "no line is cut"
     assert kinds == [
         ("hello", None),
         ("lines", None),
@@ -344,17 +349,15 @@ def test_lost_lines_are_marked(follower):
         ("frames_lost", None),
         ("lines", None),
     ]
-    lost = follower.messages[6]
-    assert (lost.first, lost.last, lost.frame) == (5, 6, [WHO, 6])
+    frames = follower.messages[6]
+    assert (frames.first, frames.last, frames.frame) == (5, 6, [WHO, 6])
 
 
 def test_a_loss_is_marked_where_the_last_line_never_ends(follower):
     finished = encode(KEY, RANK, WHO, 3, {"kind": "finished"})[0][:-1]
     lines = log_of(counted(1, 0), b"x", b"80%" + counted(2, 9), finished)
     follower.read_all(Node(lines))
-    assert follower.text.endswith(
-        b"80%\n[jaxtrain: the cluster has lost 8 lines here (log rotation)]\n"
-    )
+    assert follower.text.endswith(b"80%\n" + lost("8 lines"))
 
 
 def test_a_lost_part_of_a_line_is_marked(follower):
@@ -380,10 +383,12 @@ def test_a_lost_part_of_a_line_is_marked(follower):
     follower.read_all(Node(lines))
     before, _, after = follower.text.partition(b" bytes more, cut)\n")
     assert before.startswith(b"shell\na\n50%\nxxx")
-    assert after == (
-        b"of a line\n[jaxtrain: the cluster has lost a part of a line (10 bytes) here (log rotation)]\n"
-        b"b\n[jaxtrain: the cluster has lost 2 lines here (log rotation)]\n"
-        b"c\nnative\n[jaxtrain: the cluster has lost a part of a line (4 bytes) here (log rotation)]\n"
+    assert after == b"".join(
+        (
+            b"of a line\n" + lost(say.PART_OF_LINE(size="10 bytes")),
+            b"b\n" + lost("2 lines"),
+            b"c\nnative\n" + lost(say.PART_OF_LINE(size="4 bytes")),
+        )
     )
     gaps = [(m.lines, m.size) for m in follower.messages if isinstance(m, Gap)]
     assert gaps == [(0, 10), (2, 2), (0, 4)]
@@ -391,13 +396,14 @@ def test_a_lost_part_of_a_line_is_marked(follower):
 
 def test_a_log_whose_begin_is_gone(follower):
     follower.read_all(Node(log_of(b"x", counted(9, 100))))
-    assert follower.text == b"x\n[jaxtrain: the cluster has lost 99 lines here (log rotation)]\n"
+    assert follower.text == b"x\n" + lost("99 lines")
 
 
 def test_the_callers_own_gap(follower):
-    follower.spool.gap("the log of attempt 0 is gone")
+    gone = say.LOG_GONE(number=1)
+    follower.spool.gap(gone)
     follower.read_all(Node(log_of(b"x")))
-    assert follower.text == b"[jaxtrain: the log of attempt 0 is gone]\nx\n"
+    assert follower.text == f"[jaxtrain: {gone}]\nx\n".encode()
 
 
 def test_no_key_no_messages(tmp_path):

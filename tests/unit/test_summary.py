@@ -17,6 +17,7 @@ from jupyter_jax_trainer.jobdir import files, session
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.waiting import Waiting, is_waited_for, let_go
+from jupyter_jax_trainer.messages import views
 from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.queries.summary import SummaryReader, tail
 from jupyter_jax_trainer.views.spark import sparkline
@@ -192,7 +193,7 @@ def test_who_waits_is_seen_and_can_be_told_to_go_on():
 
 def test_what_a_cell_that_died_has_left_is_not_said_again():
     job = make_job("one", "Running")
-    job.waiting.write_text("interrupt again within 3 s")
+    job.waiting.write_text(views.INTERRUPT_AGAIN(seconds=3))
     with Waiting(job):
         assert is_waited_for(job) == (True, None)
 

@@ -33,6 +33,7 @@ from jupyter_jax_trainer.backends.kubernetes.follow.sending import Progress, Sen
 from jupyter_jax_trainer.backends.kubernetes.submit import payload
 from jupyter_jax_trainer.jobdir import pieces
 from jupyter_jax_trainer.messages import follow as say
+from jupyter_jax_trainer.messages import worker as say_of_worker
 from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.worker.pod import parcel as parcels
 from jupyter_jax_trainer.worker.pod import peer
@@ -294,7 +295,7 @@ def test_what_keeps_from_sending_is_said_when_it_lasts(swarm, monkeypatch):
     pods = swarm(1)
     sending = pods.send(Loopback(*[10] * 100))
     eventually(lambda: pods.problems)
-    assert pods.problems[0] == sending.doing == "its data can't be sent to the pods now: cut"
+    assert pods.problems[0] == sending.doing == say.SEND_FAILED(error="cut")
     pods.wait()
 
 
@@ -519,7 +520,7 @@ def test_another_bundle_is_not_run(pods, tmp_path):
     other.write_bytes(data)
     send(Loopback(), other, ports([run]), lambda: {0})
     assert run.end() == 1
-    assert "is not the one that was sent" in run.get("error")["message"]
+    assert say_of_worker.BUNDLE_DAMAGED() in run.get("error")["message"]
 
 
 def test_a_container_that_starts_again_has_the_bundle(pods, tmp_path):
@@ -569,7 +570,8 @@ def test_what_does_not_fit_into_memory_is_refused(tmp_path, monkeypatch, version
     absent = ("/nowhere",) * 3
     limits = (tuple(map(str, files)), absent) if version == 2 else (absent, tuple(map(str, files)))
     monkeypatch.setattr(parcels, "_LIMITS", limits)
-    with pytest.raises(TransferError, match="100 MB of memory in the pod, which may use 51 MB"):
+    no_room = say_of_worker.NO_ROOM_IN_MEMORY(size="100 MB", free="51 MB")
+    with pytest.raises(TransferError, match=re.escape(no_room)):
         Parcel("0" * 64, 100_000_000, None)
     if os.path.isdir("/dev/shm"):  # counts as memory, too
         with pytest.raises(TransferError, match="51 MB"):
@@ -596,7 +598,7 @@ def test_pieces_of_any_size_make_the_same_whole(tmp_path, sizes):
 
 def test_more_than_the_whole_is_not_written(tmp_path):
     parcel = Parcel("0" * 64, 100, tmp_path / "kept")
-    with pytest.raises(TransferError, match="is not the one that was sent"):
+    with pytest.raises(TransferError, match=re.escape(say_of_worker.BUNDLE_DAMAGED())):
         parcel.add(bytes(101), b"")
     assert parcel.have == 0
 
@@ -608,7 +610,8 @@ def test_a_disk_that_fills_meanwhile_is_said(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("jupyter_jax_trainer.worker.pod.parcel.write_all", full)
-    with pytest.raises(TransferError, match="The pod's disk is full") as caught:
+    said = say_of_worker.POD_DISK_FULL(size="0 MB", error="No space left on device")
+    with pytest.raises(TransferError, match=re.escape(said)) as caught:
         parcel.add(b"x" * 1000, b"")
     assert "--store" in caught.value.hint
 
@@ -621,7 +624,8 @@ def test_memory_that_fills_meanwhile_is_said(monkeypatch):
         raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
 
     monkeypatch.setattr("jupyter_jax_trainer.worker.pod.parcel.write_all", full)
-    with pytest.raises(TransferError, match="The pod's memory is full") as caught:
+    said = say_of_worker.POD_MEMORY_FULL(size="3 MB", error=os.strerror(errno.ENOMEM))
+    with pytest.raises(TransferError, match=re.escape(said)) as caught:
         parcel.add(bytes(1 << 20), b"")
     assert "--memory" in caught.value.hint and parcel.have == 1 << 20
     parcel.close()
