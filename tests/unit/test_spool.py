@@ -336,9 +336,10 @@ def test_lost_lines_are_marked(follower):
         take(m, p),
     )
     follower.read_all(Node(lines))
+    # No line is cut.
     assert follower.text == (
         b"shell\na\nb\nnative\nc\n" + lost("7 lines") + b"d\n50%e\n" + lost("3 lines")
-    ), "no line is cut"
+    )
     assert kinds == [
         ("hello", None),
         ("lines", None),
