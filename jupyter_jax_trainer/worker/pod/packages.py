@@ -3,35 +3,27 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import os
-import platform
 import shutil
 import subprocess
 import sys
-import zipfile
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from jupyter_jax_trainer import masking
 from jupyter_jax_trainer.messages import worker as say
-from jupyter_jax_trainer.worker.exceptions import WorkerError
 from jupyter_jax_trainer.worker.pod.parcel import is_in_memory, memory_left
+from jupyter_jax_trainer.worker.pod.wheel import PackageError, Wheel
 from jupyter_jax_trainer.worker.serialization.archive import Archive
 
 PIP_VARIABLE = "JAXTRAIN_PIP"
 _SHARED_MEMORY = Path("/dev/shm")  # of the pod
 _OF_SHARED, _OF_MEMORY = 2, 8  # parts of what is free there, and of the container's memory
-_PAGE = 4096  # bytes
 _LAST_LINES = 12
 _PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input"]
-
-
-class PackageError(WorkerError):
-    """A package that the job asked for could not be installed."""
 
 
 def add(archive: Archive, scratch: Path | None, offered: Collection[str] = ()) -> None:
@@ -56,16 +48,12 @@ def add(archive: Archive, scratch: Path | None, offered: Collection[str] = ()) -
     wanted = json.loads(os.environ.get(PIP_VARIABLE) or "[]")
     if not wheels and not wanted:
         return
-    folder = None if wanted else _in_memory(archive, wheels)
-    if folder is None:
-        if scratch is None:
-            raise PackageError(say.NO_PACKAGE_DIRECTORY())
-        folder = scratch / f"packages-{os.getpid()}"
-        folder.mkdir(exist_ok=True)
+    found = None if wanted else _in_memory(archive, wheels)
+    folder, opened = found or (_folder(scratch, f"packages-{os.getpid()}"), _open(archive, wheels))
     # After the worker's own code, before what the image has.
     sys.path.insert(1, str(folder))
-    for name in wheels:
-        _unpack(name, archive.read_package(name), folder)
+    for wheel in opened:
+        wheel.unpack(folder)
     if wanted:
         _install(wanted, folder)
 
@@ -78,16 +66,27 @@ def bring(archive: Archive, scratch: Path | None, number: int) -> None:
     PackageError
         A wheel is for another Python or machine, or there is no place to write.
     """
+    folder = _folder(scratch, f"packages-{os.getpid()}-{number}")
+    sys.path.insert(1, str(folder))
+    for wheel in _open(archive, archive.packages):
+        wheel.unpack(folder)
+
+
+def _folder(scratch: Path | None, name: str) -> Path:
     if scratch is None:
         raise PackageError(say.NO_PACKAGE_DIRECTORY())
-    folder = scratch / f"packages-{os.getpid()}-{number}"
+    folder = scratch / name
     folder.mkdir(exist_ok=True)
-    sys.path.insert(1, str(folder))
-    for name in archive.packages:
-        _unpack(name, archive.read_package(name), folder)
+    return folder
 
 
-def _in_memory(archive: Archive, wheels: Sequence[str]) -> Path | None:
+def _open(archive: Archive, wheels: Iterable[str]) -> Iterator[Wheel]:
+    """Read wheels one by one: together they may be larger than the memory."""
+    for name in wheels:
+        yield Wheel(name, archive.read_package(name))
+
+
+def _in_memory(archive: Archive, wheels: Sequence[str]) -> tuple[Path, list[Wheel]] | None:
     """Make a folder in the pod's memory, where a thousand small files take no time.
 
     For modules alone, as nothing there can be executed, and where they take little of it. Libraries
@@ -102,52 +101,13 @@ def _in_memory(archive: Archive, wheels: Sequence[str]) -> Path | None:
         shutil.rmtree(folder, ignore_errors=True)  # of this rank, before it was started again
         free = shutil.disk_usage(_SHARED_MEMORY).free // _OF_SHARED
         most = min(free, memory_left() // _OF_MEMORY)
-        if is_in_memory(_SHARED_MEMORY) and _fit(archive, wheels, most):
-            folder.mkdir(mode=0o700)
-            return folder
+        most -= sum(archive.packages[name]["size"] for name in wheels)
+        if is_in_memory(_SHARED_MEMORY) and most >= 0:
+            opened = list(_open(archive, wheels))
+            if sum(wheel.unpacked_size for wheel in opened) <= most:
+                folder.mkdir(mode=0o700)
+                return folder, opened
     return None
-
-
-def _fit(archive: Archive, wheels: Sequence[str], most: int) -> bool:
-    """Return whether wheels have at most so many bytes when they are unpacked, in whole pages."""
-    left = most - sum(archive.packages[name]["size"] for name in wheels)
-    for name in wheels:
-        if left < 0:
-            return False
-        with zipfile.ZipFile(io.BytesIO(b"".join(archive.package_pieces(name)))) as wheel:
-            left -= sum(-(-one.file_size // _PAGE) * _PAGE for one in wheel.infolist())
-    return left >= 0
-
-
-def _unpack(name: str, data: bytes, folder: Path) -> None:
-    """Unpack a wheel as pip would, but for its scripts."""
-    if not _fits(name):
-        raise PackageError(
-            say.WRONG_WHEEL(
-                wheel=name, version=platform.python_version(), machine=platform.machine()
-            )
-        )
-    with zipfile.ZipFile(io.BytesIO(data)) as wheel:
-        for member in wheel.infolist():
-            top, _, rest = member.filename.partition("/")
-            if top.endswith(".data"):
-                scheme, _, rest = rest.partition("/")
-                if scheme not in ("purelib", "platlib") or not rest:
-                    continue
-                member.filename = rest
-            wheel.extract(member, folder)
-
-
-def _fits(name: str) -> bool:
-    """Return whether the tags in a wheel's name are this Python's."""
-    pythons, abis, platforms = name.removesuffix(".whl").split("-")[-3:]
-    major, minor = sys.version_info[:2]
-    right = {f"py{major}", f"py{major}{minor}", f"cp{major}{minor}"}
-    if "abi3" in abis.split("."):
-        right |= {f"cp{major}{older}" for older in range(2, minor)}
-    return bool(right & set(pythons.split("."))) and any(
-        tag == "any" or tag.endswith(platform.machine()) for tag in platforms.split(".")
-    )
 
 
 def _install(wanted: list[str], folder: Path) -> None:

@@ -123,7 +123,6 @@ class Pod:
         self.channel.send(
             "hello",
             python=sys.version.split()[0],
-            jax=_version_of_jax(),
             host=socket.gethostname(),
             time=time.time(),
             again=status is not None,
@@ -269,12 +268,3 @@ def _is_writable(folder: str) -> bool:
     os.close(handle)
     os.unlink(name)
     return True
-
-
-def _version_of_jax() -> str | None:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("jax")
-    except PackageNotFoundError:
-        return None
