@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -313,7 +313,7 @@ class Needs:
                     )
         for name in there.keys() - self._given.keys() - found.keys() if found else ():
             other = by_name(name)
-            for wanted in self._requirements(other) if other is not None else ():
+            for wanted in self._requirements(other, of=found) if other is not None else ():
                 self._check_image(name, wanted, found)
 
     def _check_image(self, name: str, wanted: Requirement, found: Mapping[str, Installed]) -> None:
@@ -334,10 +334,15 @@ class Needs:
             )
 
     def _requirements(
-        self, one: Installed, extras: Collection[str] = ("",)
+        self,
+        one: Installed,
+        extras: Collection[str] = ("",),
+        of: Container[str] | None = None,
     ) -> Iterator[Requirement]:
-        """Yield what a distribution needs in the pods."""
+        """Yield what a distribution needs in the pods, of some distributions or of any."""
         for wanted in one.requirements:
+            if of is not None and canonicalize_name(wanted.name) not in of:
+                continue  # to evaluate a marker takes longer
             marker = wanted.marker
             if marker is None:
                 if "" in extras:

@@ -335,10 +335,16 @@ def _add(archive: zipfile.ZipFile, members: Mapping[str, bytes], travels: bool) 
 
 
 def _write_packages(file: io.FileIO, packages: Mapping[str, bytes]) -> dict[str, Package]:
+    if not packages:
+        return {}
+    from concurrent.futures import ThreadPoolExecutor
+
     table: dict[str, Package] = {}
-    for name, data in packages.items():
-        table[name] = {"offset": file.tell(), "size": len(data), "sha256": _sha256(data)}
-        write_all(file.fileno(), data)
+    with ThreadPoolExecutor(_HASHERS, "hash-packages") as hashers:
+        hashes = hashers.map(_sha256, packages.values())
+        for (name, data), digest in zip(packages.items(), hashes, strict=True):
+            table[name] = {"offset": file.tell(), "size": len(data), "sha256": digest}
+            write_all(file.fileno(), data)
     return table
 
 
