@@ -18,7 +18,6 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from jupyter_jax_trainer import masking
 from jupyter_jax_trainer.messages import worker as say
 from jupyter_jax_trainer.worker import timeouts
 from jupyter_jax_trainer.worker.compilecache import Entry, Seal
@@ -112,6 +111,8 @@ class CompileStore:
         except ImportError as error:
             self._fail(say.STORE_LACKS_PACKAGE(error=error))
         except Exception as error:  # of whatever library talks to the store
+            from jupyter_jax_trainer import masking  # a pod starts without it
+
             self._fail(masking.text(f"{type(error).__name__}: {error}"))
 
     def _fail(self, problem: str) -> None:

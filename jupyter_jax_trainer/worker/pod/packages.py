@@ -13,7 +13,6 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from jupyter_jax_trainer import masking
 from jupyter_jax_trainer.messages import worker as say
 from jupyter_jax_trainer.worker.pod.parcel import is_in_memory, memory_left
 from jupyter_jax_trainer.worker.pod.wheel import PackageError, Wheel
@@ -151,5 +150,7 @@ def _pip(arguments: list[str], wanted: list[str]) -> None:
             print(line, end="", flush=True)
             last.append(line)
     if process.returncode:
+        from jupyter_jax_trainer import masking  # a pod starts without it
+
         named = masking.text(" ".join(wanted))
         raise PackageError(say.PIP_FAILED(packages=named, output="".join(last).rstrip()))
