@@ -83,11 +83,11 @@ NO_KUBECONFIG = Message(
 )
 NO_CLUSTER = Message(
     "No cluster is configured: there is no kubeconfig, and this is not a pod.",
-    "Set KUBECONFIG to the file, or omit --backend to train on this machine.",
+    "Set KUBECONFIG to the file; without --backend, jobs train on this machine.",
 )
 NO_CLUSTER_NO_FILE = Message(
     "No cluster is configured: KUBECONFIG is {path}, which does not exist, and this is not a pod.",
-    "Set KUBECONFIG to the file, or omit --backend to train on this machine.",
+    "Set KUBECONFIG to the file; without --backend, jobs train on this machine.",
 )
 BAD_SERVICE_ACCOUNT = Message("This pod's service account can't be used: {error}")
 NO_CURRENT_CONTEXT = Message(

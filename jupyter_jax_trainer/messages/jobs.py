@@ -127,6 +127,7 @@ _EXITED = (
     "The process was ended by os._exit() or native code, without an exception; see the end of its "
     "log."
 )
+EXITED = Message("ended with exit code {code}")
 EXITED_IN_CELL = Message(
     "ended with exit code {code} before the cell was finished",
     _EXITED,

@@ -59,7 +59,7 @@ def refused(cause, **facts):
 EXPECTED = {
     "claim-not-found": told("Pending", "claim-missing", who="the pod", claim="training-data"),
     "claim-unbound": told("Pending", "claim-unbound", who="the pod", claim="unbound"),
-    "crash-loop": told("Pending", "crash-loop", who="the pod", how="ended with exit code 3"),
+    "crash-loop": told("Pending", "crash-loop", who="the pod", how=jobs.EXITED(code=3)),
     "deadline": told("Failed", "deadline", time="6 s"),
     "deleted-pod-later": told(
         "Failed",

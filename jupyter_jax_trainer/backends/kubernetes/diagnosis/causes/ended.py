@@ -21,6 +21,7 @@ from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.endings import (
     of_job,
     rejected,
 )
+from jupyter_jax_trainer.messages import jobs as say
 from jupyter_jax_trainer.states import State
 
 _AGAIN = "Run the cell again"
@@ -246,4 +247,4 @@ def how_it_ended(seen: Seen, pod: Pod) -> str:
     """Say in a few words how the attempt before this one ended."""
     row, end = end_row(seen, pod), last_end(pod)
     code = "?" if end is None else end.raw_code
-    return row[0].say(row[1]) if row else f"ended with exit code {code}"
+    return row[0].say(row[1]) if row else say.EXITED(code=code)
