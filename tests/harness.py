@@ -19,6 +19,7 @@ from jupyter_jax_trainer.errors import JobFailed
 from jupyter_jax_trainer.jobdir.failure import Failure
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.messages import jobs as say
 from jupyter_jax_trainer.options.spec import parse_cell_line
 from jupyter_jax_trainer.states import ENDED
 
@@ -100,6 +101,16 @@ def wait_for_text(job: Job, wanted: str) -> str:
     """Wait until the ranks have printed something."""
     eventually(lambda: wanted in text(job))
     return text(job)
+
+
+def cell_line(number: int) -> str:
+    """Return what messages call a line of the cell."""
+    return say.CELL_LINE(cell="cell", line=number)
+
+
+def at_line(number: int) -> str:
+    """Return where a rank is that is at a line of the cell."""
+    return say.AT_LINE(line=cell_line(number))
 
 
 def ranks_of(job: Job) -> list[int]:

@@ -12,7 +12,16 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from harness import eventually, ranks_of, run_in_kernel, submit, text, wait_for, wait_for_text
+from harness import (
+    at_line,
+    eventually,
+    ranks_of,
+    run_in_kernel,
+    submit,
+    text,
+    wait_for,
+    wait_for_text,
+)
 from pace import slowness, within
 
 from jupyter_jax_trainer import api, bundle, commands, magic, timeouts
@@ -438,7 +447,7 @@ def test_ranks_that_wait_for_others_in_vain_are_found_and_slow_ones_are_not(book
     )
     assert book.cell(slow, line).state == "Succeeded"
     job = detached(book, "if jax.process_index() == 1:\n    total(x)", line)
-    place = say_of_jobs.AT_LINE(line=say_of_jobs.CELL_LINE(cell="cell", line=3))
+    place = at_line(3)
     waits = say_of_jobs.RANK_WAITS(rank=1, place=place)
     finished = say_of_jobs.RANK_FINISHED(rank=0)
     eventually(lambda: f"{finished}, {waits}" in (job.reason or ""))

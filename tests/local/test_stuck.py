@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from harness import eventually, submit, wait_for_text
+from harness import at_line, cell_line, eventually, submit, wait_for_text
 from pace import within
 
 from jupyter_jax_trainer.errors import JobFailed
@@ -41,10 +41,10 @@ def test_stuck_ranks_are_told_and_ended(monkeypatch):
     took = time.monotonic() - began
     assert took > 1.5 and within(took, 2 + 5)
     (said,) = events(job, "silence")
-    line = say.CELL_LINE(cell="cell", line=12)
+    line = cell_line(12)
     place = say.IN_CALL(call="process_allgather", line=line)
     assert say.RANKS_WAIT(ranks="0 and 2", place=place) in said
-    late = say.RANK_IS_AT(rank=1, place=say.AT_LINE(line=say.CELL_LINE(cell="cell", line=11)))
+    late = say.RANK_IS_AT(rank=1, place=at_line(11))
     assert late in said
     assert eventually(lambda: job.reason) == said and job.state == "Running"
     with pytest.raises(JobFailed):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from harness import at_line, cell_line
 
 from jupyter_jax_trainer.backends import silence
 from jupyter_jax_trainer.backends.silence import SilenceWatch
@@ -29,14 +30,6 @@ def clock(monkeypatch):
 def at(line, seconds, **more):
     place = {"cell": "Cell", "cell_line": line, "doing": None, "frame": None, "seconds": seconds}
     return {**place, **more}
-
-
-def cell_line(number):
-    return jobs.CELL_LINE(cell="cell", line=number)
-
-
-def at_line(number):
-    return jobs.AT_LINE(line=cell_line(number))
 
 
 def ranks(*places, ended=()):

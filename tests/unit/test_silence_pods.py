@@ -6,7 +6,7 @@ import time
 
 import pytest
 from apiscene import Scene
-from harness import eventually
+from harness import at_line, eventually
 from logserver import PlainClient
 from made_jobs import make_job
 
@@ -69,10 +69,6 @@ def says(followed, rank, line, seconds, **more):
     """Have a rank say where it is, in its log; its clock is hours off, which nobody sees."""
     place = {"cell": "Cell", "cell_line": line, "doing": None, "frame": None, "seconds": seconds}
     followed.ranks.take(rank, messages.read({"kind": "where", "time": 9e9, **place, **more}), 0)
-
-
-def at_line(number):
-    return say.AT_LINE(line=say.CELL_LINE(cell="cell", line=number))
 
 
 def looks(followed):
