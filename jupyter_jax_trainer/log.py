@@ -12,8 +12,6 @@ import time
 import traceback
 from pathlib import Path
 
-from jupyter_jax_trainer import masking
-
 LEVEL_VARIABLE = "JAXTRAIN_LOG_LEVEL"
 LEVELS = ("debug", "info", "warning", "error")
 MAX_LOG = 1 << 20  # bytes, after which a file is put aside
@@ -24,6 +22,8 @@ def log(level: str, text: str) -> None:
     """Write a line, if the level is high enough; secrets are left out."""
     if LEVELS.index(level) < _least():
         return
+    from jupyter_jax_trainer import masking  # processes that log nothing start without it
+
     clock = time.strftime("%Y-%m-%dT%H:%M:%S%z")
     print(f"{clock} {level.upper()} {masking.text(text)}", file=sys.stderr, flush=True)
 

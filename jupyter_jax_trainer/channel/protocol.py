@@ -7,8 +7,6 @@ doesn't understand, the writer closes the connection.
 ``run`` comes with an open file, the lock of the cell's job: whoever runs the cell holds it.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re
@@ -66,7 +64,7 @@ class RankPlace:
     unasked: str | None = None
 
     @classmethod
-    def from_json(cls, entry: PlaceRecord) -> Self:
+    def from_json(cls, entry: "PlaceRecord") -> Self:
         """Read the form of an answer; fields of later versions are left out."""
         known: dict[str, Any] = {field.name: entry.get(field.name) for field in fields(cls)}
         return cls(**known)

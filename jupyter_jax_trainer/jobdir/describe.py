@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, TypedDict
 
 from jupyter_jax_trainer.jobdir.layout import RETURNED
 from jupyter_jax_trainer.jobdir.manifest import Held, Plan, SentRecord
+from jupyter_jax_trainer.jobdir.parts import Compiled
 from jupyter_jax_trainer.jobdir.state import (
-    Compiled,
     NotFinite,
     ProfileState,
     ProgressState,

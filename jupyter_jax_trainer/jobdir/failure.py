@@ -4,8 +4,6 @@ The backends collect how each rank ended (:class:`RankEnd`); :func:`diagnose` na
 :func:`format_failure` writes it for people.
 """
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace

@@ -19,16 +19,13 @@ from jupyter_jax_trainer.jobdir.failure import CANCELLED, Failure, failed
 from jupyter_jax_trainer.jobdir.files import LineReader, Stamp, stamp_of
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.manifest import Manifest, SentRecord, machine_of
+from jupyter_jax_trainer.jobdir.parts import Compiled, Initializer, Progress, Rank
 from jupyter_jax_trainer.jobdir.records import Event, Metric, Resource
 from jupyter_jax_trainer.jobdir.resources import home_of
 from jupyter_jax_trainer.jobdir.state import (
-    Compiled,
-    Initializer,
     JobState,
     NotFinite,
     ProfileState,
-    Progress,
-    Rank,
     ResultInfo,
     directory_deleted,
 )

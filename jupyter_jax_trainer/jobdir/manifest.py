@@ -1,7 +1,5 @@
 """``manifest.json``: what was asked for, and what the backend made of it."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, NotRequired, TypedDict, final
 
 from jupyter_jax_trainer.machine import Machine
@@ -79,7 +77,7 @@ class Manifest(TypedDict):
     machine: NotRequired[str]  # since 0.2
     boot: NotRequired[str]
     created: float
-    spec: SpecRecord
+    spec: "SpecRecord"
     plan: Plan
     sent: list[SentRecord]
     origin: NotRequired[Submitted | Attached]

@@ -1,7 +1,5 @@
 """The lines of a job directory's ``.jsonl`` files."""
 
-from __future__ import annotations
-
 from typing import Any, NotRequired, TypedDict
 
 from jupyter_jax_trainer.datatypes import MimeBundle

@@ -13,10 +13,8 @@ from dataclasses import replace
 from operator import itemgetter
 from typing import Any
 
-from jupyter_jax_trainer import masking
 from jupyter_jax_trainer.errors import JobDirError, UsageError
 from jupyter_jax_trainer.jobdir import endhook
-from jupyter_jax_trainer.jobdir.describe import not_finite_text, profile_text
 from jupyter_jax_trainer.jobdir.failure import Failure, RankEnd
 from jupyter_jax_trainer.jobdir.files import (
     LineWriter,
@@ -64,8 +62,17 @@ _NOT_FINITE = {"nan": "NaN", "inf": "Inf", "-inf": "-Inf"}
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
+# Ranks start sooner without `masking` and `describe`; a supervisor imports them once they run.
+
+
+def _masked(said: str) -> str:
+    from jupyter_jax_trainer import masking
+
+    return masking.text(said)
+
+
 def _shown(said: str | None) -> str | None:
-    return None if said is None else masking.text(said)
+    return None if said is None else _masked(said)
 
 
 class Recorder:
@@ -147,9 +154,7 @@ class Recorder:
         if state == State.SUCCEEDED and progress and progress["total"] == progress["step"] + 1:
             progress["fraction"] = 1.0  # the cell counts its steps from 0
         if failure is not None and failure.error is None:
-            failure = replace(
-                failure, message=masking.text(failure.message), hint=_shown(failure.hint)
-            )
+            failure = replace(failure, message=_masked(failure.message), hint=_shown(failure.hint))
         if failure is not None and failure.kind == "memory" and failure.rank is not None:
             of_device = failure.error is not None and failure.error["type"] != "MemoryError"
             told = last_minute(self._directory, failure.rank, of_device=of_device)
@@ -203,7 +208,7 @@ class Recorder:
             {
                 "time": time.time(),
                 "most": most,
-                "reason": masking.text(reason),
+                "reason": _masked(reason),
                 "reached": self._forget_progress(),
                 "step": None,
             }
@@ -261,7 +266,7 @@ class Recorder:
         self, kind: str, message: str, rank: int | None = None, frame: list[Any] | None = None
     ) -> None:
         """Add an event; `frame` says which message of a log it came from."""
-        message = masking.text(message)
+        message = _masked(message)
         log("info", f"{self._directory.path.name}: {' '.join(plain(message).split())}")
         line: Event = {"time": time.time(), "kind": kind, "rank": rank, "message": message}
         if frame is not None:
@@ -312,8 +317,10 @@ class Recorder:
                         "rank": rank,
                     }
                     self.state["not_finite"] = [*known, found]
+                    from jupyter_jax_trainer.jobdir import describe
+
                     self._dirty = True
-                    self.event("not-finite", not_finite_text(found), rank)
+                    self.event("not-finite", describe.not_finite_text(found), rank)
 
     def resources(
         self,
@@ -411,8 +418,10 @@ class Recorder:
         return made
 
     def _end_profile(self, profile: ProfileState) -> None:
+        from jupyter_jax_trainer.jobdir import describe
+
         profile["whole"] = self._dirty = True
-        self.event("profile", profile_text(profile))
+        self.event("profile", describe.profile_text(profile))
 
     def spent(self, rank: int, spent: Spent, pace: Pace | None) -> None:
         """Note how a rank spends its time, and say if others wait for one."""
@@ -453,7 +462,7 @@ class Recorder:
 
     def _take_back(self, words: str) -> None:
         """Say no longer what has turned out to be wrong."""
-        left = [one for one in self.state.get("warnings", []) if one != masking.text(words)]
+        left = [one for one in self.state.get("warnings", []) if one != _masked(words)]
         self.state.pop("warnings", None)
         if left:
             self.state["warnings"] = left
@@ -463,7 +472,7 @@ class Recorder:
         """Say once, and on the card until the ranks start again, what is wrong with the job."""
         known = self.state.get("warnings", [])
         if words not in known and len(known) < _WARNINGS:
-            self.state["warnings"] = [*known, masking.text(words)]
+            self.state["warnings"] = [*known, _masked(words)]
             self._dirty = True
             self.event(kind, words)
 

@@ -14,9 +14,9 @@ from jupyter_jax_trainer.jobdir import layout, timing
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.manifest import submitted_of
+from jupyter_jax_trainer.jobdir.parts import Compiled
 from jupyter_jax_trainer.jobdir.rows import row_of, session_record
 from jupyter_jax_trainer.jobdir.session import Saved, Variable
-from jupyter_jax_trainer.jobdir.state import Compiled
 from jupyter_jax_trainer.messages import jobs as say
 from jupyter_jax_trainer.messages import profiles
 from jupyter_jax_trainer.options.spec import masked

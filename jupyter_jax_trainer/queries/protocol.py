@@ -140,7 +140,7 @@ class Spending(TypedDict):
 
 
 class CacheUse(TypedDict):
-    """What the compile cache had for all ranks, and had not; see `jobdir.state.Compiled`."""
+    """What the compile cache had for all ranks, and had not; see `jobdir.parts.Compiled`."""
 
     hits: int
     misses: int

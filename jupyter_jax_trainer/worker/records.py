@@ -3,8 +3,6 @@
 They are JSON objects with a ``kind``; here are those that have more to say.
 """
 
-from __future__ import annotations
-
 from typing import Literal, NotRequired, TypedDict
 
 

@@ -24,7 +24,8 @@ from jupyter_jax_trainer.backends.kubernetes.submit import compilecache, runtime
 from jupyter_jax_trainer.backends.local.submission import LocalSubmission
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.jobdir.describe import compiled_text, remarks
-from jupyter_jax_trainer.jobdir.state import Compiled, new_rank
+from jupyter_jax_trainer.jobdir.parts import Compiled
+from jupyter_jax_trainer.jobdir.state import new_rank
 from jupyter_jax_trainer.options.spec import JobSpec, parse_cell_line
 from jupyter_jax_trainer.queries import details
 from jupyter_jax_trainer.worker import compilecache as compilecaches

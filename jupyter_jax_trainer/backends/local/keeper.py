@@ -9,12 +9,13 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+from pathlib import Path
 from typing import NoReturn
 
 from jupyter_jax_trainer.backends.local import processes, workers
 from jupyter_jax_trainer.backends.local.supervisor import Supervisor
 from jupyter_jax_trainer.errors import JobDirError
-from jupyter_jax_trainer.jobdir import endrunner, layout, store
+from jupyter_jax_trainer.jobdir import layout, store
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.log import log_exception
 from jupyter_jax_trainer.messages import local as say
@@ -46,7 +47,7 @@ def supervise(path: str, start_rank: workers.Starter, lock: int) -> NoReturn:
             _supervisor_of(directory, start_rank, keeper).run()
             code = 0
             if os.getppid() != keeper:
-                endrunner.start(directory.path.parent.parent)
+                _start_end_notifier(directory.path.parent.parent)
         except BaseException:
             log_exception()
             with contextlib.suppress(BaseException):
@@ -75,7 +76,7 @@ def _keep(directory: JobDir, supervisor: int) -> None:
     home, telling = directory.path.parent.parent, set[int]()
 
     def tell(*_: object) -> None:
-        if (pid := endrunner.start(home)) is not None:
+        if (pid := _start_end_notifier(home)) is not None:
             telling.add(pid)
 
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
@@ -101,6 +102,12 @@ def _keep(directory: JobDir, supervisor: int) -> None:
         with contextlib.suppress(OSError):
             layout.write_abandoned(directory, why)
     tell()
+
+
+def _start_end_notifier(home: Path) -> int | None:
+    from jupyter_jax_trainer.jobdir import endrunner  # ranks start sooner without it
+
+    return endrunner.start(home)
 
 
 def _is_session(directory: JobDir) -> bool:

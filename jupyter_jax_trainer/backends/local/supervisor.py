@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,6 @@ from jupyter_jax_trainer.jobdir.state import (
     spent_record,
 )
 from jupyter_jax_trainer.jobdir.writer import Recorder
-from jupyter_jax_trainer.logs.reader import last_lines
 from jupyter_jax_trainer.messages import channel as of_channel
 from jupyter_jax_trainer.messages import jobs
 from jupyter_jax_trainer.messages import local as say
@@ -55,6 +55,9 @@ from jupyter_jax_trainer.worker.processes import end_descendants, memory_kills
 
 _KILLS = "/proc/vmstat"  # counts processes that were ended for lack of memory
 _TICK = 0.05  # seconds between looks at the logs, the clock and the cancel file
+# What is needed later only: ranks start sooner without. It is imported when they run, since a later
+# version of this package may be installed before they end.
+_LATER = ("jupyter_jax_trainer.jobdir.endrunner", "jupyter_jax_trainer.logs.reader")
 _LAST_WORDS = 20  # lines of the log of a rank that ended without an exception
 
 
@@ -317,6 +320,8 @@ class Supervisor:
             rank.has_run = True
             if all(r.has_run for r in self.ranks):
                 self.record.change(State.RUNNING, self.record.about_restart())
+                for name in _LATER:
+                    import_module(name)
         elif kind == "reports":
             self._book().reports(rank.number, message["reports"])
         elif kind == "display":
@@ -522,6 +527,8 @@ class Supervisor:
         else:
             failure = after_restarts(diagnose(ends), self.record.restarts)
             if failure.error is None and failure.rank is not None:
+                from jupyter_jax_trainer.logs.reader import last_lines
+
                 failure.log = last_lines(self.directory.log(failure.rank), _LAST_WORDS)
             self.record.end(State.FAILED, summary(failure), failure=failure)
 

@@ -220,6 +220,8 @@ _MODULES = (
     # What the supervisors of jobs and of sessions need.
     "jupyter_jax_trainer.backends.local.keeper",
     "jupyter_jax_trainer.backends.local.session",
+    "jupyter_jax_trainer.jobdir.endrunner",
+    "jupyter_jax_trainer.logs.reader",
     "jupyter_jax_trainer.worker.cell",
     "jupyter_jax_trainer.worker.ipython",
     "jupyter_jax_trainer.worker.main",

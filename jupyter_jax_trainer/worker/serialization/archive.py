@@ -15,8 +15,6 @@ archive. Packages come first and in one piece: who has them already, from anothe
 only what follows.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import io
@@ -326,7 +324,7 @@ def _packed(members: tuple[tuple[str, bytes], ...], travels: bool) -> bytes:
     return packed.getvalue()
 
 
-def _add(archive: zipfile.ZipFile, members: Mapping[str, bytes], travels: bool) -> None:
+def _add(archive: "zipfile.ZipFile", members: Mapping[str, bytes], travels: bool) -> None:
     import zipfile
 
     how = zipfile.ZIP_DEFLATED if travels else zipfile.ZIP_STORED
