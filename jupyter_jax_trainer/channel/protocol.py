@@ -7,6 +7,8 @@ doesn't understand, the writer closes the connection.
 ``run`` comes with an open file, the lock of the cell's job: whoever runs the cell holds it.
 """
 
+# No `annotations` from `__future__`: TypedDicts would take ten times as long to import.
+
 import json
 import math
 import re

@@ -1,5 +1,7 @@
 """The lines of a job directory's ``.jsonl`` files."""
 
+# No `annotations` from `__future__`: TypedDicts would take ten times as long to import.
+
 from typing import Any, NotRequired, TypedDict
 
 from jupyter_jax_trainer.datatypes import MimeBundle

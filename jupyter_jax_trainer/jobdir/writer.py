@@ -62,11 +62,8 @@ _NOT_FINITE = {"nan": "NaN", "inf": "Inf", "-inf": "-Inf"}
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
-# Ranks start sooner without `masking` and `describe`; a supervisor imports them once they run.
-
-
 def _masked(said: str) -> str:
-    from jupyter_jax_trainer import masking
+    from jupyter_jax_trainer import masking  # ranks start sooner without; imported once they run
 
     return masking.text(said)
 
@@ -316,9 +313,9 @@ class Recorder:
                         "step": line["step"],
                         "rank": rank,
                     }
-                    self.state["not_finite"] = [*known, found]
                     from jupyter_jax_trainer.jobdir import describe
 
+                    self.state["not_finite"] = [*known, found]
                     self._dirty = True
                     self.event("not-finite", describe.not_finite_text(found), rank)
 

@@ -320,8 +320,7 @@ class Supervisor:
             rank.has_run = True
             if all(r.has_run for r in self.ranks):
                 self.record.change(State.RUNNING, self.record.about_restart())
-                for name in _LATER:
-                    import_module(name)
+                _import_the_rest()
         elif kind == "reports":
             self._book().reports(rank.number, message["reports"])
         elif kind == "display":
@@ -531,6 +530,12 @@ class Supervisor:
 
                 failure.log = last_lines(self.directory.log(failure.rank), _LAST_WORDS)
             self.record.end(State.FAILED, summary(failure), failure=failure)
+
+
+def _import_the_rest() -> None:
+    for name in _LATER:
+        with contextlib.suppress(Exception):  # no job ends of this: it is tried again when needed
+            import_module(name)
 
 
 def _disk_full(path: Path) -> Failure:
