@@ -55,9 +55,10 @@ from jupyter_jax_trainer.worker.processes import end_descendants, memory_kills
 
 _KILLS = "/proc/vmstat"  # counts processes that were ended for lack of memory
 _TICK = 0.05  # seconds between looks at the logs, the clock and the cancel file
-# What is needed later only: ranks start sooner without. It is imported when they run, since a later
-# version of this package may be installed before they end.
+# What is needed later only: ranks start sooner without. It is imported when they have started: a
+# later version of this package may be installed before they end.
 _LATER = ("jupyter_jax_trainer.jobdir.endrunner", "jupyter_jax_trainer.logs.reader")
+_STARTED = 5.0  # seconds after which they have
 _LAST_WORDS = 20  # lines of the log of a rank that ended without an exception
 
 
@@ -107,6 +108,7 @@ class Supervisor:
         self._roll_call = RollCall()
         self._farewell: str | None = None  # the reason of a successful end
         self._late = False  # the job has had its time
+        self._has_all = False  # that it will need of this package
         self._beat_at = 0.0
         self._memory_kills = memory_kills(_KILLS)
         self._wake_on_signals()
@@ -284,6 +286,15 @@ class Supervisor:
         self.record.index_logs()
         self._look_for_silence()
         self.record.save()
+        self._import_the_rest()
+
+    def _import_the_rest(self) -> None:
+        if self._has_all or time.monotonic() - self._started < _STARTED:
+            return
+        self._has_all = True
+        for name in _LATER:
+            with contextlib.suppress(Exception):  # no job ends of this: it is tried when needed
+                import_module(name)
 
     # -- what the ranks say ------------------------------------------------------------------
 
@@ -320,7 +331,6 @@ class Supervisor:
             rank.has_run = True
             if all(r.has_run for r in self.ranks):
                 self.record.change(State.RUNNING, self.record.about_restart())
-                _import_the_rest()
         elif kind == "reports":
             self._book().reports(rank.number, message["reports"])
         elif kind == "display":
@@ -530,12 +540,6 @@ class Supervisor:
 
                 failure.log = last_lines(self.directory.log(failure.rank), _LAST_WORDS)
             self.record.end(State.FAILED, summary(failure), failure=failure)
-
-
-def _import_the_rest() -> None:
-    for name in _LATER:
-        with contextlib.suppress(Exception):  # no job ends of this: it is tried again when needed
-            import_module(name)
 
 
 def _disk_full(path: Path) -> Failure:
