@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import linecache
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -101,6 +102,20 @@ def wait_for_text(job: Job, wanted: str) -> str:
     """Wait until the ranks have printed something."""
     eventually(lambda: wanted in text(job))
     return text(job)
+
+
+def pattern(words: str, **parts: str) -> str:
+    """Return the pattern of a message; parts of it, by the words that stand for them, are patterns."""
+    found = re.escape(words)
+    for word, part in parts.items():
+        found = found.replace(word, part)
+    return found
+
+
+def continues(step: int, reached: int, most: int = 2) -> str:
+    """Return what is said of a job's first restart once it has come to a step."""
+    restart = say.RESTART_CONTINUES(number=1, most=most, step=step)
+    return say.ATTEMPT_HAD_REACHED(restart=restart, reached=reached)
 
 
 def cell_line(number: int) -> str:

@@ -6,7 +6,7 @@ import re
 import time
 
 import pytest
-from harness import eventually, text, wait_for, wait_for_text
+from harness import eventually, pattern, text, wait_for, wait_for_text
 from pace import within
 
 from cluster.jobs import submit
@@ -73,7 +73,7 @@ def test_a_suspended_job_begins_anew_when_it_is_resumed(place, namespace):
     job.wait(90)
     assert job.result("x").tolist() == [0, 1, 2]
     lines = text(job, 0).splitlines()
-    again = re.escape(say.STARTED_AGAIN(pod="POD")).replace("POD", rf"{job.name}-node-0-0-\w+")
+    again = pattern(say.STARTED_AGAIN(pod="POD"), POD=rf"{job.name}-node-0-0-\w+")
     mark = rf"\[jaxtrain: {again}\]"
     (place,) = [number for number, line in enumerate(lines) if re.fullmatch(mark, line)]
     assert lines[0].startswith("begun in ") and lines[place + 1].startswith("begun in ")

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from harness import eventually, text, wait_for_text
+from harness import eventually, pattern, text, wait_for_text
 
 from cluster.faults import LONG_S, require_own
 from cluster.jobs import followers, run, stop_followers, submit
@@ -87,7 +87,7 @@ def test_a_job_that_ends_while_no_follower_lives_is_told_whole(place, store, nam
 # ---- rotation
 
 LOST = re.compile(
-    re.escape(f"[jaxtrain: {say.LINES_LOST_HERE(lines='LINES')}]").replace("LINES", r"(\d+) lines?")
+    pattern(f"[jaxtrain: {say.LINES_LOST_HERE(lines='LINES')}]", LINES=r"(\d+) lines?")
 )
 WHOLE = re.compile(r"line (\d+) x{80}")
 

@@ -17,7 +17,7 @@ import kernels
 import nbformat
 import pytest
 from conftest import end_processes_of
-from harness import eventually
+from harness import eventually, pattern
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 from pace import within
@@ -39,7 +39,7 @@ pytestmark = [
 
 ROOT = Path(__file__).resolve().parents[2]
 ON = "--backend kubernetes"
-COUNTDOWN = re.escape(say_of_views.INTERRUPT_AGAIN(seconds="SECONDS")).replace("SECONDS", "[1-3]")
+COUNTDOWN = pattern(say_of_views.INTERRUPT_AGAIN(seconds="SECONDS"), SECONDS="[1-3]")
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from harness import eventually, text
+from harness import continues, eventually, text
 
 from cluster import people
 from cluster.faults import (
@@ -48,12 +48,6 @@ pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 def runtimes_left(namespace: Namespace) -> list[str]:
     return [item["metadata"]["name"] for item in namespace.get("trainingruntimes")["items"]]
-
-
-def continues(step: int, reached: int) -> str:
-    """Return what is said of the first restart of two."""
-    restart = say_of_jobs.RESTART_CONTINUES(number=1, most=2, step=step)
-    return say_of_jobs.ATTEMPT_HAD_REACHED(restart=restart, reached=reached)
 
 
 def resumed(job: Job, why: str) -> None:

@@ -232,11 +232,13 @@ def test_a_timeout_says_where_the_ranks_are(home):
         if jax.process_index() == 0:
             multihost_utils.process_allgather(np.ones(2))
 
-    from jupyter_jax_trainer.messages import jobs as say  # not above: this module travels with jobs
+    from harness import pattern  # not above: this module travels with jobs
+
+    from jupyter_jax_trainer.messages import jobs as say
     from jupyter_jax_trainer.messages import local as say_of_local
 
     where = f"{say.RANK_WAITS(rank=0, place='PLACE')}, {say.RANK_FINISHED(rank=1)}"
-    words = re.escape(say_of_local.TIMED_OUT_AT(timeout=10, where=where)).replace("PLACE", ".*")
+    words = pattern(say_of_local.TIMED_OUT_AT(timeout=10, where=where), PLACE=".*")
     with pytest.raises(JobFailed, match=words) as raised:
         jjt.train(uneven, nodes=2, timeout="10s").wait()
     assert "every collective" in str(raised.value)

@@ -10,7 +10,7 @@ from pathlib import Path
 import kernels
 import pytest
 from conftest import end_processes_of, warm_starts
-from harness import eventually
+from harness import eventually, pattern
 from pace import Deadline, within
 from procfs import processes_of
 
@@ -22,7 +22,7 @@ LONG = (
     "%%jaxtrain {} -n 2 -o x\nimport time\nfrom pathlib import Path\nprint('waits here', flush=True)\n"
     "while not Path({!r}).exists(): time.sleep(0.05)\nprint('seen')\nx = 3\n"
 )
-COUNTDOWN = re.escape(say.INTERRUPT_AGAIN(seconds="SECONDS")).replace("SECONDS", "[1-3]")
+COUNTDOWN = pattern(say.INTERRUPT_AGAIN(seconds="SECONDS"), SECONDS="[1-3]")
 
 
 @pytest.fixture(scope="module")

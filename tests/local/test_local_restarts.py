@@ -8,6 +8,7 @@ import sys
 
 import pytest
 from harness import (
+    continues,
     eventually,
     fails,
     keeper_and_supervisor,
@@ -81,9 +82,7 @@ def goes_on(rank: int) -> None:
     why = f"restart 1 of 3, rank {rank} {say_of_jobs.KILLED()}"
     assert told == [
         say_of_jobs.ALL_START_AGAIN(restart=why),
-        say_of_jobs.ATTEMPT_HAD_REACHED(
-            restart=say_of_jobs.RESTART_CONTINUES(number=1, most=3, step=16), reached=17
-        ),
+        continues(step=16, reached=17, most=3),
     ]
     for each in (0, 1):
         lines = text(job, each).split("\n")
@@ -101,8 +100,7 @@ def test_where_it_goes_on_is_said_while_it_runs(store):
     )
     eventually(lambda: job.steps == 17)
     os.kill(ranks_of(job)[1], signal.SIGKILL)
-    restart = say_of_jobs.RESTART_CONTINUES(number=1, most=2, step=16)
-    words = say_of_jobs.ATTEMPT_HAD_REACHED(restart=restart, reached=17)
+    words = continues(step=16, reached=17)
     eventually(lambda: (job.state, job.reason) == ("Running", words))
     job.cancel()
     assert job.state == "Cancelled"

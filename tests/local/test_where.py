@@ -10,7 +10,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from harness import eventually, ranks_of, run, submit, wait_for, wait_for_text
+from harness import eventually, pattern, ranks_of, run, submit, wait_for, wait_for_text
 
 from jupyter_jax_trainer import commands
 from jupyter_jax_trainer.channel import sockets
@@ -160,7 +160,7 @@ def test_a_writer_that_can_not_be_reached_is_an_error_with_a_way_out():
     job = submit("import time\nprint('begins')\ntime.sleep(600)", line="-n 1")
     wait_for_text(job, "begins")
     sockets.path_of(job.uid).unlink()
-    words = re.escape(say.NOBODY_ANSWERS(job=job.name, error="ERROR")).replace("ERROR", ".+")
+    words = pattern(say.NOBODY_ANSWERS(job=job.name, error="ERROR"), ERROR=".+")
     with pytest.raises(BackendError, match=words) as refused:
         job.where()
     assert refused.value.hint

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from apiscene import TRAINER, Scene
+from harness import continues
 from made_jobs import made_elsewhere, make_job, uid_of
 from playwright.sync_api import Locator, expect
 
@@ -31,9 +32,7 @@ from ui.story import LATE, QUEUE_HINT, QUEUED, TRACEBACK, UNSCHEDULABLE, Story, 
 TRAINJOB = f"{TRAINER}/namespaces/default/trainjobs/fit"
 EVICTED = "rank 1 was evicted: its node gpu-b is being drained"
 RESTART = say_of_jobs.RESTART(number=1, most=2, reason=EVICTED)
-AGAIN = say_of_jobs.ATTEMPT_HAD_REACHED(
-    restart=say_of_jobs.RESTART_CONTINUES(number=1, most=2, step=7), reached=8
-)
+AGAIN = continues(step=7, reached=8)
 LOST = say.LINES_LOST_HERE(lines="50 lines")
 PASSED = ["Queued 1 m 5 s", "Pending 30 s", "Starting 12 s", "Running 10 m", "Starting 45 s"]
 
