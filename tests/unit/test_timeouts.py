@@ -41,6 +41,7 @@ NO_TIMEOUTS = {
         "backends/kubernetes/api/watch.py",
         "_STEADY",
     ): "a connection that lasted longer ends a back-off",
+    ("backends/local/supervisor.py", "_STARTED"): "imports wait for it; nothing ends",
     ("backends/local/supervisor.py", "_TICK"): AGAIN,
     ("capture/values.py", "SECONDS"): WORK,
     ("jobdir/job.py", "5.0"): WORK,
