@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from jupyter_jax_trainer.jobdir.files import LineReader, open_regular
 from jupyter_jax_trainer.jobdir.layout import JobDir
@@ -28,7 +27,7 @@ _NOISE = re.compile(
     rb"|^:(CANCELLED:CANCELLED|UNAVAILABLE:failed to connect to all addresses)"
     rb"|^=== Source Location Trace: ===|^external/xla\S*:\d+$|^Current allocation summary follows\."
 )
-
+_FIRST = b"[IW 0123456789A:=eC"  # how such lines begin: decides most lines without a search
 
 _MARK = b"[jaxtrain: "  # begins what the writer of a log has to say in it
 # In the dump of a crash, what is below the cell, and the list of modules.
@@ -37,8 +36,7 @@ _OURS = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class LogLine:
+class LogLine(NamedTuple):
     """One line of a log, without its newline.
 
     Attributes
@@ -58,8 +56,7 @@ class LogLine:
 
 def is_noise(line: bytes) -> bool:
     """Return whether a line is a library's own chatter, which views leave out."""
-    # Checked first because it decides most lines without a search.
-    return line[:1] in b"[IW 0123456789A:=eC" and line != b"" and _NOISE.match(line) is not None
+    return line[:1] in _FIRST and line != b"" and _NOISE.match(line) is not None
 
 
 def readable(line: bytes) -> str:
@@ -142,7 +139,9 @@ class LogReader:
         self._keep(rest)
         if any(map(MAX_LINE.__lt__, map(len, lines))):
             lines[1:] = [cut(line) for line in lines[1:]]  # the first one is cut already
-        return lines if self._raw else [line for line in lines if not is_noise(line)]
+        if self._raw:
+            return lines
+        return [line for line in lines if line[:1] not in _FIRST or not is_noise(line)]
 
     def _keep(self, piece: bytes) -> None:
         if len(self._unfinished) + len(piece) > MAX_LINE and b"\r" in piece:
@@ -159,8 +158,8 @@ class LogReader:
 
 
 def _decode(source: int | str, time: float | None, lines: list[bytes]) -> Iterator[LogLine]:
+    rank = source if isinstance(source, int) else None
     for line in lines:
-        rank = source if isinstance(source, int) else None
         yield LogLine(rank, time, line.decode(errors="replace").removesuffix("\r"))
 
 
