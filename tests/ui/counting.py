@@ -80,15 +80,20 @@ class Counting:
     def sees_more(self) -> None:
         """Wait until the viewer shows lines that have been printed from now on."""
         self.prints_more()
-        before = int(self.log.rows.last.inner_text().split()[-1])
-        self.lab.page.wait_for_function(
-            """([list, before]) => {
+        self._shows_after(self._shows_after(0) + 50)
+
+    def _shows_after(self, number: int) -> int:
+        """Wait until the viewer shows a higher number; return the highest."""
+        highest = self.lab.page.wait_for_function(
+            """([list, number]) => {
                 const rows = [...list.querySelectorAll('.jaxtrain-log-text')];
-                return rows.some(row => Number(row.textContent.split(' ')[1]) > before + 50);
+                const numbers = rows.map(row => Number(row.textContent.split(' ')[1]));
+                return Math.max(...numbers.filter(each => each > number), 0); // NaN: not loaded
             }""",
-            arg=[self.log.list.element_handle(), before],
+            arg=[self.log.list.element_handle(), number],
             timeout=90_000,
         )
+        return int(highest.json_value())
 
     def lives(self) -> None:
         """Wait until the cell's view has changed by itself."""

@@ -188,11 +188,11 @@ class Keyboard(Hand):
         self.page.keyboard.type(text)
 
     def choose(self, box: Locator, label: str) -> None:
-        self.go(box)
         where = """(box, label) => [
             box.selectedIndex, [...box.options].findIndex(option => option.label === label)
         ]"""
         for _ in range(20):
+            self.go(box)  # JupyterLab may have taken the focus meanwhile
             at, wanted = box.evaluate(where, label)
             if at == wanted:
                 break
