@@ -395,7 +395,6 @@ def submit(
         manifest = _manifest(name, spec, submission, plan, capture, origin, returns)
         manifest["digest"] = digest
         files.write_json(directory.manifest, manifest)
-        _note_packages(directory, capture)
         before_start()
         directory = _publish(
             directory, manifest, lambda: _choose_name(spec, submission, plan, stem)
@@ -417,6 +416,7 @@ def submit(
     finally:
         os.close(lock)
     with contextlib.suppress(OSError, JaxTrainError):  # the job has been started
+        _note_packages(directory, capture)
         retention.apply_environment()
     return Job(directory)
 

@@ -282,7 +282,7 @@ def write_archive_to(
     packages
         Wheels by their file names.
     fixed
-        More members: the same ones in most archives, so they are compressed once only.
+        More members: the same ones in most archives, so they are hashed and compressed once only.
     travels
         It leaves this machine: members are compressed, and the manifest has the sha256 of the
         buffers, too. Both take longer than writing, so an archive that stays here goes without.
@@ -300,15 +300,15 @@ def write_archive_to(
     write_all(file.fileno(), SHEBANG)
     wheels = _write_packages(file, packages or {})
     table = _write_buffers(file, buffers, travels, on_buffer)
-    fixed = fixed or {}
-    hashes = {name: _sha256(data) for name, data in {**members, **fixed}.items()}
+    hashes, ready = _packed(tuple((fixed or {}).items()), travels)
+    hashes = {**{name: _sha256(data) for name, data in members.items()}, **hashes}
     listed = {"packages": wheels} if wheels else {}
     whole = {"format": FORMAT, **manifest, "members": hashes, **listed, "buffers": table}
     text = json.dumps(whole, indent=1).encode()
     # The zip part is built apart, so that its offsets count from its own start: zipimport before
     # Python 3.13 reads no zip64, and needs none this way, however long the prefix.
     packed = io.BytesIO()
-    packed.write(_packed(tuple(fixed.items()), travels) if fixed else b"")
+    packed.write(ready)
     with zipfile.ZipFile(packed, "a") as archive:
         _add(archive, {"manifest.json": text, **members}, travels)
     write_all(file.fileno(), packed.getbuffer())
@@ -316,14 +316,17 @@ def write_archive_to(
 
 
 @functools.lru_cache(4)
-def _packed(members: tuple[tuple[str, bytes], ...], travels: bool) -> bytes:
-    """Return an archive to which more can be added."""
+def _packed(
+    members: tuple[tuple[str, bytes], ...], travels: bool
+) -> tuple[Mapping[str, str], bytes]:
+    """Return the hashes of members, and an archive of them to which more can be added."""
     import zipfile
 
     packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as archive:
-        _add(archive, dict(members), travels)
-    return packed.getvalue()
+    if members:
+        with zipfile.ZipFile(packed, "w") as archive:
+            _add(archive, dict(members), travels)
+    return {name: _sha256(data) for name, data in members}, packed.getvalue()
 
 
 def _add(archive: "zipfile.ZipFile", members: Mapping[str, bytes], travels: bool) -> None:
