@@ -415,8 +415,10 @@ def submit(
         raise
     finally:
         os.close(lock)
-    with contextlib.suppress(OSError, JaxTrainError):  # the job has been started
+    # The job has been started: nothing that fails from here on is an error.
+    with contextlib.suppress(OSError):
         _note_packages(directory, capture)
+    with contextlib.suppress(OSError, JaxTrainError):
         retention.apply_environment()
     return Job(directory)
 

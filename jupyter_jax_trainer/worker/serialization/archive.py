@@ -300,8 +300,8 @@ def write_archive_to(
     write_all(file.fileno(), SHEBANG)
     wheels = _write_packages(file, packages or {})
     table = _write_buffers(file, buffers, travels, on_buffer)
-    hashes, ready = _packed(tuple((fixed or {}).items()), travels)
-    hashes = {**{name: _sha256(data) for name, data in members.items()}, **hashes}
+    known, ready = _packed(tuple((fixed or {}).items()), travels)
+    hashes = {name: _sha256(data) for name, data in members.items()} | known
     listed = {"packages": wheels} if wheels else {}
     whole = {"format": FORMAT, **manifest, "members": hashes, **listed, "buffers": table}
     text = json.dumps(whole, indent=1).encode()
@@ -316,9 +316,7 @@ def write_archive_to(
 
 
 @functools.lru_cache(4)
-def _packed(
-    members: tuple[tuple[str, bytes], ...], travels: bool
-) -> tuple[Mapping[str, str], bytes]:
+def _packed(members: tuple[tuple[str, bytes], ...], travels: bool) -> tuple[dict[str, str], bytes]:
     """Return the hashes of members, and an archive of them to which more can be added."""
     import zipfile
 
