@@ -27,7 +27,7 @@ _NOISE = re.compile(
     rb"|^:(CANCELLED:CANCELLED|UNAVAILABLE:failed to connect to all addresses)"
     rb"|^=== Source Location Trace: ===|^external/xla\S*:\d+$|^Current allocation summary follows\."
 )
-_FIRST = b"[IW 0123456789A:=eC"  # how such lines begin: decides most lines without a search
+_FIRST = b"[IW 0123456789A:=eC"  # how such lines begin
 
 _MARK = b"[jaxtrain: "  # begins what the writer of a log has to say in it
 # In the dump of a crash, what is below the cell, and the list of modules.
@@ -56,7 +56,7 @@ class LogLine(NamedTuple):
 
 def is_noise(line: bytes) -> bool:
     """Return whether a line is a library's own chatter, which views leave out."""
-    return line[:1] in _FIRST and line != b"" and _NOISE.match(line) is not None
+    return _NOISE.match(line) is not None
 
 
 def readable(line: bytes) -> str:
@@ -141,6 +141,7 @@ class LogReader:
             lines[1:] = [cut(line) for line in lines[1:]]  # the first one is cut already
         if self._raw:
             return lines
+        # The first character decides most lines without a search.
         return [line for line in lines if line[:1] not in _FIRST or not is_noise(line)]
 
     def _keep(self, piece: bytes) -> None:

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import podruns
 import pytest
-from harness import eventually
+from harness import eventually, pattern
 from podruns import PodRun
 from policy import skip_or_fail
 from relays import Relays
@@ -264,11 +264,10 @@ def test_how_far_it_has_come_is_said_meanwhile(swarm, monkeypatch):
     monkeypatch.setattr(follow_sending, "_INTERVAL", 0.0)
     pods = swarm(2, 20_000_000)
     shares: list[int] = []
-    words = say.SENDING_SHARE(size="20 MB", share="(share)")
-    pattern = re.escape(words).replace(r"\(share\)", r"(\d+)")
+    words = pattern(say.SENDING_SHARE(size="20 MB", share="SHARE"), SHARE=r"(\d+)")
 
     def note() -> None:
-        found = re.fullmatch(pattern, sending.doing)
+        found = re.fullmatch(words, sending.doing)
         assert found is not None, sending.doing
         shares.append(int(found[1]))
         least = min(one.have for one in pods.parcels)
