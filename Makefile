@@ -3,10 +3,11 @@
 PYTHON ?= python3
 VENV ?= .venv
 
-PY := $(VENV)/bin/python
-# What is never imported need not be compiled; the rest is kept: the tests start thousands of
-# processes, and jax takes four times as long to import without its byte code.
+# Byte code is kept: tests start thousands of processes, and without it jax takes four times as long to import.
 unexport PYTHONDONTWRITEBYTECODE
+
+PY := $(VENV)/bin/python
+# What is never imported need not be compiled.
 PIP := $(PY) -m pip install --disable-pip-version-check --quiet --no-compile
 QUICKSTART := $(VENV)/quickstart.stamp
 TEST := $(VENV)/test.stamp

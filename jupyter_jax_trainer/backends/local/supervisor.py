@@ -293,7 +293,7 @@ class Supervisor:
             return
         self._has_all = True
         for name in _LATER:
-            with contextlib.suppress(Exception):  # no job ends of this: it is tried when needed
+            with contextlib.suppress(Exception):  # it is tried again when it is needed
                 import_module(name)
 
     # -- what the ranks say ------------------------------------------------------------------
