@@ -124,7 +124,8 @@ class Job:
     @property
     def is_session(self) -> bool:
         """Whether it is a session: it holds the ranks on which cells run."""
-        return self.spec.session is not None and "cell_of" not in self.manifest
+        manifest = self.manifest
+        return manifest["spec"].get("session") is not None and "cell_of" not in manifest
 
     @property
     def sent(self) -> list[SentRecord]:

@@ -39,13 +39,18 @@ _FOREIGN = 86400.0  # seconds for which one of another machine is left alone
 
 
 class _Inside:
-    """A path in a job's directory, built on access: of a thousand jobs, few need it."""
+    """A path in a job's directory, built at the first access: of a thousand jobs, few need it."""
 
     def __init__(self, *parts: str) -> None:
         self._parts = parts
 
+    def __set_name__(self, _owner: type[JobDir], name: str) -> None:
+        self._name = name
+
     def __get__(self, directory: JobDir, _owner: type[JobDir]) -> Path:
-        return directory.path.joinpath(*self._parts)
+        path = directory.path.joinpath(*self._parts)
+        vars(directory)[self._name] = path  # found first from now on
+        return path
 
 
 class JobDir:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 from jupyter_jax_trainer.jobdir import layout
+from jupyter_jax_trainer.jobdir.files import Stamp, stamp_of
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.rows import Row, row_of
@@ -80,10 +81,14 @@ class Table:
     def _look(self, key: str, entry: _Entry | None, now: float) -> None:
         # Kept, since making the paths of hundreds of jobs anew would be most of the work.
         directory = entry.directory if entry else JobDir(layout.jobs_directory() / key)
-        now_stamp = stamp(directory, session=entry is None or entry.row["session"] is not None)
-        if entry is not None and entry.stamp == now_stamp and now < entry.check_at:
+        stamps = stamps_of(directory, session=entry is None or entry.row["session"] is not None)
+        if entry is not None and entry.stamps == stamps and now < entry.check_at:
             return
-        row = row_of(Job(directory), self.root)
+        job = entry.job if entry and entry.stamps.manifest == stamps.manifest else None
+        job = job or Job(directory)
+        row = row_of(job, self.root)
+        if row["session"] is None:
+            stamps = stamps._replace(session=None)
         if entry is None or row != entry.row:
             self._version += 1
             self._gone.pop(key, None)
@@ -91,27 +96,31 @@ class Table:
         else:
             version = entry.version
         check_at = now + _CHECK if row["active"] else float("inf")
-        self._entries[key] = _Entry(directory, row, now_stamp, version, check_at)
+        kept = job if row["active"] else None  # its manifest is not read again
+        self._entries[key] = _Entry(directory, kept, row, stamps, version, check_at)
 
 
-class _Entry:
-    __slots__ = ("check_at", "directory", "row", "stamp", "version")
+class _Entry(NamedTuple):
+    directory: JobDir
+    job: Job | None  # while it is active
+    row: Row
+    stamps: JobStamps
+    version: int
+    check_at: float
 
-    def __init__(
-        self, directory: JobDir, row: Row, stamp: object, version: int, check_at: float
-    ) -> None:
-        self.directory, self.row, self.stamp = directory, row, stamp
-        self.version, self.check_at = version, check_at
+
+class JobStamps(NamedTuple):
+    """What changes when a job's state or manifest is written, or what a session has."""
+
+    state: Stamp | None
+    manifest: Stamp | None
+    session: Stamp | None
 
 
-def stamp(directory: JobDir, *, session: bool) -> object:
-    """Return what changes when a job's manifest or state is written, or what a session has."""
-    found: list[tuple[int, int] | None] = []
-    for path in (directory.state, directory.manifest, *([directory.session] if session else ())):
-        try:
-            stat = os.stat(path)
-        except OSError:
-            found.append(None)
-        else:
-            found.append((stat.st_mtime_ns, stat.st_ino))
-    return found
+def stamps_of(directory: JobDir, *, session: bool) -> JobStamps:
+    """Return the stamps of a job's files; of a session's only where it may be one."""
+    return JobStamps(
+        stamp_of(directory.state),
+        stamp_of(directory.manifest),
+        stamp_of(directory.session) if session else None,
+    )

@@ -15,7 +15,7 @@ from jupyter_jax_trainer.jobdir.files import LineReader
 from jupyter_jax_trainer.jobdir.records import Event, Metric
 from jupyter_jax_trainer.logs import logfiles
 from jupyter_jax_trainer.queries.details import OpenedJob, detail
-from jupyter_jax_trainer.queries.jobs import Table, stamp
+from jupyter_jax_trainer.queries.jobs import JobStamps, Table, stamps_of
 from jupyter_jax_trainer.queries.machine import MachineReader
 from jupyter_jax_trainer.queries.protocol import Detail, Here, JobSummary, Message
 from jupyter_jax_trainer.queries.summary import INTERVAL, SummaryReader, tail
@@ -121,7 +121,7 @@ class JobTopic:
         self._opened = OpenedJob(key)
         self._root = root
         directory = self._opened.directory
-        self._stamp: object = None
+        self._stamps: JobStamps | None = None
         self._check_at = 0.0
         self._points = _Parts(LineReader[Metric](directory.metrics))
         self._events = _Parts(LineReader[Event](directory.events))
@@ -142,15 +142,15 @@ class JobTopic:
         for start, events in self._events.read():
             yield {"kind": "events", "from": start, "events": events}
         yield from self._used()
-        now_stamp, now = stamp(self._opened.directory, session=True), time.monotonic()
+        stamps, now = stamps_of(self._opened.directory, session=True), time.monotonic()
         if now >= self._tail_at:
             self._tail_at = now + INTERVAL
             printed = logfiles.size(self._opened.directory.log_index)
             if printed != self._printed:
                 self._printed = printed
                 yield {"kind": "tail", "lines": tail(self._opened.directory, _LINES)}
-        if now_stamp != self._stamp or now >= self._check_at:
-            self._stamp, self._check_at = now_stamp, now + _CHECK
+        if stamps != self._stamps or now >= self._check_at:
+            self._stamps, self._check_at = stamps, now + _CHECK
             found = detail(self._opened.job, self._root)
             if found != self._last:
                 self._last = found

@@ -4,7 +4,7 @@ import shutil
 import time
 
 import pytest
-from made_jobs import make_job
+from made_jobs import held, make_job
 
 from jupyter_jax_trainer.jobdir import files, formats, layout
 from jupyter_jax_trainer.queries import jobs as table
@@ -44,6 +44,52 @@ def test_a_job_that_takes_the_name_of_another_is_seen(jobs):
     make_job("a", created=time.time())
     _, (row,), gone = jobs.since(version)
     assert row["created"] > before["created"] and gone == []
+
+
+@pytest.fixture
+def read(monkeypatch):
+    """The names of the files that have been read since the last time that somebody looked."""
+    found, read = [], layout.read_json
+    monkeypatch.setattr(
+        layout, "read_json", lambda path, shape: found.append(path.name) or read(path, shape)
+    )
+
+    def since():
+        names = sorted(found)
+        found.clear()
+        return names
+
+    return since
+
+
+def test_what_is_as_before_is_not_read_again(jobs, read):
+    make_job("a")
+    version, _ = jobs.rows()
+    assert read() == ["manifest.json", "state.json"]
+    jobs.since(version)
+    assert read() == []
+
+
+def test_a_step_of_an_active_job_has_its_state_read_alone(jobs, read):
+    job = make_job("a", "Running")
+    with held(job):
+        version, _ = jobs.rows()
+        read()
+        state = files.read_json(job.state, formats.STATE)
+        state["progress"] = {**state["progress"], "step": 7}
+        files.write_json(job.state, state)
+        _, (row,), _ = jobs.since(version)
+        assert row["progress"]["step"] == 7 and read() == ["state.json"]
+
+
+def test_a_manifest_that_is_written_anew_is_read_again(jobs):
+    job = make_job("a", "Running")
+    with held(job):
+        version, _ = jobs.rows()
+        manifest = files.read_json(job.manifest, formats.MANIFEST)
+        files.write_json(job.manifest, {**manifest, "uid": "another"})
+        _, (row,), _ = jobs.since(version)
+        assert row["uid"] == "another"
 
 
 def test_paths_are_made_once_for_a_job(jobs, monkeypatch):
