@@ -15,7 +15,10 @@ LINUX = sys.platform == "linux"
 
 
 def descendants(*pids: int) -> list[int]:
-    """List the processes below some, zombies left out (Linux; elsewhere nothing is found)."""
+    """List the processes below some, parents first (Linux; elsewhere nothing is found).
+
+    Zombies are left out.
+    """
     if not LINUX:
         return []
     children: dict[int, list[int]] = {}
@@ -41,6 +44,9 @@ def descendants(*pids: int) -> list[int]:
 def end_descendants(*spared: int) -> None:
     """Kill every descendant of this process and wait until they are gone, but not for ever.
 
+    Children are killed before their parents: if this process is killed meanwhile, what is left
+    still has the parent by which it is found.
+
     Parameters
     ----------
     spared
@@ -48,10 +54,11 @@ def end_descendants(*spared: int) -> None:
     """
     deadline = time.monotonic() + timeouts.KILL.seconds
     while time.monotonic() < deadline:
-        found = set(descendants(os.getpid())) - {*spared, *descendants(*spared)}
+        living = {*spared, *descendants(*spared)}
+        found = [pid for pid in descendants(os.getpid()) if pid not in living]
         if not found:
             break
-        for pid in found:
+        for pid in reversed(found):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         _reap()

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from harness import eventually
 
 from jupyter_jax_trainer.backends.local import processes
 from jupyter_jax_trainer.backends.local.processes import end_strays
@@ -20,6 +21,31 @@ import subprocess
 child = subprocess.Popen(["sleep", "1000"], start_new_session=True, env={})
 print(child.pid, flush=True)
 child.wait()
+"""
+WAIT = "__import__('signal').pause()\n"
+
+KILLED_AT_THE_FIRST = """
+import os, signal, subprocess, sys
+from jupyter_jax_trainer.backends.local import processes
+from jupyter_jax_trainer.worker.processes import end_descendants
+
+way, uid, parent = sys.argv[1:]
+kill = os.kill
+
+def fatal(send):
+    def send_and_die(target, number):
+        send(target, number)
+        if number == signal.SIGKILL:
+            kill(os.getpid(), number)
+    return send_and_die
+
+environment = {**os.environ, "JAXTRAIN_JOB_UID": uid}
+rank = subprocess.Popen(
+    [sys.executable, "-c", parent], stdout=subprocess.PIPE, text=True, env=environment
+)
+print(rank.pid, rank.stdout.readline(), flush=True)
+os.kill, signal.pidfd_send_signal = fatal(kill), fatal(signal.pidfd_send_signal)
+end_descendants() if way == "descendants" else processes.end_strays(uid)
 """
 
 
@@ -51,6 +77,27 @@ def test_children_that_only_their_parents_tell_of_go_with_them():
     if left:
         os.kill(child, 9)
     assert not left
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="[macos] finding strays needs /proc")
+@pytest.mark.parametrize("way", ["descendants", "strays"])
+def test_who_is_killed_while_it_ends_others_leaves_nothing_that_cannot_be_found(way):
+    uid = f"test-{os.getpid()}-{time.time_ns()}"
+    ending = subprocess.Popen(
+        [sys.executable, "-c", KILLED_AT_THE_FIRST, way, uid, PARENT + WAIT],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert ending.stdout is not None
+    rank, child = map(int, ending.stdout.read().split())
+    assert ending.wait(10) == -9
+    ending.stdout.close()
+    try:
+        assert is_alive(rank)
+        eventually(lambda: not is_alive(child))
+    finally:
+        for pid in filter(is_alive, (rank, child)):
+            os.kill(pid, 9)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="[macos] finding strays needs /proc")

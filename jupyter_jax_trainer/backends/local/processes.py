@@ -33,14 +33,18 @@ def end_strays(uid: str) -> None:
 
     Ranks are recognised by their environment alone, as their parents are gone; their descendants,
     whose environment may differ, by their parents. So all are found and stopped before any is
-    killed.
+    killed, children before their parents: another reader finds what is left by one that is killed.
     """
     with contextlib.ExitStack() as opened:
         family: dict[int, _Target] = {}
         while True:
             ranks = _of_job(uid)
-            found = {*ranks, *descendants(*ranks, *family)} - family.keys()
-            new = {pid: one for pid in found if (one := _target(pid, opened)) is not None}
+            found = dict.fromkeys([*ranks, *descendants(*ranks, *family)])
+            new = {
+                pid: one
+                for pid in found
+                if pid not in family and (one := _target(pid, opened)) is not None
+            }
             # An id may have gone to another process before it was opened; now it can't any more.
             ranks = _of_job(uid)
             still = {*ranks, *descendants(*ranks, *family)}
@@ -49,7 +53,7 @@ def end_strays(uid: str) -> None:
                 break
             family |= new
             _signal(new.values(), signal.SIGSTOP)
-        _signal(family.values(), signal.SIGKILL)
+        _signal(reversed(family.values()), signal.SIGKILL)
 
 
 def _of_job(uid: str) -> list[int]:
