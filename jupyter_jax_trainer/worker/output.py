@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 _FLUSH_INTERVAL = 0.02  # seconds; what a killed rank can lose of its last lines
+_MOMENT = 1.0  # seconds for which a fork waits for threads that flush
 _CHILDREN = frozenset(
     {
         "subprocess.Popen",
@@ -28,6 +29,9 @@ _CHILDREN = frozenset(
 # a count belongs to a place in the stream. A signal's handler may print within a write: hence an
 # RLock.
 pipe = threading.RLock()
+# Held by threads that flush beside the main one, and by one that forks: whoever waits for a stream
+# gets its lock at any moment, even just before a fork, and the child's copy would stay locked.
+_beside = threading.RLock()
 _counted: list[_CountedFile] = []
 
 
@@ -88,10 +92,22 @@ def written() -> tuple[int, int]:
     return sum(file.lines for file in _counted), sum(file.size for file in _counted)
 
 
-def _renew_pipe() -> None:
-    """Give a forked child a lock of its own: a thread that it doesn't have may hold this one."""
-    global pipe
-    pipe = threading.RLock()
+def _before_fork() -> None:
+    """Keep other threads of ours from the streams until the child is there, and write them out."""
+    # Not for ever: a signal's handler may fork within a write for which such a thread waits.
+    _beside.acquire(timeout=_MOMENT)
+    flush()
+
+
+def _after_fork() -> None:
+    with contextlib.suppress(RuntimeError):  # it was not to be had
+        _beside.release()
+
+
+def _renew_locks() -> None:
+    """Give a forked child locks of its own: a thread that it doesn't have may hold these."""
+    global pipe, _beside
+    pipe, _beside = threading.RLock(), threading.RLock()
 
 
 class _OrderedStderr(io.TextIOWrapper):
@@ -170,6 +186,14 @@ def led_into(path: str) -> Iterator[None]:
 
 def flush() -> None:
     """Write out what is printed so far; a full disk is not an error here, it was one for print."""
+    if threading.current_thread() is threading.main_thread():
+        _flush()
+    else:  # only here, since a signal's handler in the main thread may come within a write
+        with _beside:
+            _flush()
+
+
+def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):  # the cell may have put anything in its place
             stream.flush()
@@ -207,4 +231,6 @@ def _flush_before_leaving() -> None:
 
     os._exit = flushing_exit
     os.abort = flushing_abort
-    os.register_at_fork(before=flush, after_in_child=_renew_pipe)
+    os.register_at_fork(
+        before=_before_fork, after_in_parent=_after_fork, after_in_child=_renew_locks
+    )
