@@ -45,6 +45,7 @@ NO_TIMEOUTS = {
     ("backends/local/supervisor.py", "_TICK"): AGAIN,
     ("capture/values.py", "SECONDS"): WORK,
     ("jobdir/job.py", "5.0"): WORK,
+    ("worker/output.py", "_MOMENT"): "a fork goes on after it; nothing ends",
     ("jobdir/usage.py", "1.0"): "a rate of growth is over that at least",
     ("jobdir/writer.py", "_USAGE_INTERVAL"): AGAIN,
     ("worker/sampler.py", "_ARRAYS"): AGAIN,
