@@ -96,7 +96,7 @@ def _before_fork() -> None:
     """Keep other threads of ours from the streams until the child is there, and write them out."""
     # Not for ever: a signal's handler may fork within a write for which such a thread waits.
     _beside.acquire(timeout=_MOMENT)
-    flush()
+    _flush()
 
 
 def _after_fork() -> None:

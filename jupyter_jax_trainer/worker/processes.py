@@ -19,7 +19,7 @@ def descendants(*pids: int) -> list[int]:
 
     Zombies are left out.
     """
-    if not LINUX:
+    if not LINUX or not pids:
         return []
     children: dict[int, list[int]] = {}
     for entry in os.listdir("/proc"):

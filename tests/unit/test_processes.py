@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from harness import eventually
+from harness import alive, eventually
 
 from jupyter_jax_trainer.backends.local import processes
 from jupyter_jax_trainer.backends.local.processes import end_strays
@@ -49,13 +49,6 @@ end_descendants() if way == "descendants" else processes.end_strays(uid)
 """
 
 
-def is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="[macos] finding strays needs /proc")
 def test_children_that_only_their_parents_tell_of_go_with_them():
     uid = f"test-{os.getpid()}-{time.time_ns()}"
@@ -71,9 +64,9 @@ def test_children_that_only_their_parents_tell_of_go_with_them():
     rank.wait(10)
     rank.stdout.close()
     deadline = time.monotonic() + 5
-    while is_alive(child) and time.monotonic() < deadline:
+    while alive(child) and time.monotonic() < deadline:
         time.sleep(0.01)
-    left = is_alive(child)
+    left = alive(child)
     if left:
         os.kill(child, 9)
     assert not left
@@ -93,10 +86,10 @@ def test_who_is_killed_while_it_ends_others_leaves_nothing_that_cannot_be_found(
     assert ending.wait(10) == -9
     ending.stdout.close()
     try:
-        assert is_alive(rank)
-        eventually(lambda: not is_alive(child))
+        assert alive(rank)
+        eventually(lambda: not alive(child))
     finally:
-        for pid in filter(is_alive, (rank, child)):
+        for pid in filter(alive, (rank, child)):
             os.kill(pid, 9)
 
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 PROGRAM = """
-import os, sys, threading, time
+import os, sys, threading
 from jupyter_jax_trainer.worker import output
 
 output._FLUSH_INTERVAL = 0
