@@ -98,9 +98,9 @@ def text(job: Job, rank: int | None = None) -> str:
     return "\n".join(line.text for line in job.logs(rank))
 
 
-def wait_for_text(job: Job, wanted: str) -> str:
-    """Wait until the ranks have printed something."""
-    eventually(lambda: wanted in text(job))
+def wait_for_text(job: Job, wanted: str, times: int = 1) -> str:
+    """Wait until the ranks have printed something so many times: once each, say."""
+    eventually(lambda: text(job).count(wanted) >= times)
     return text(job)
 
 

@@ -416,7 +416,7 @@ def test_ranks_that_report_stop_at_one_step_and_others_at_once(book):
     assert len(set(words(after))) == 1
     job = book.detached("print('waits', flush=True)\nwhile True: time.sleep(0.01)")
     behind = book.detached("print(kept)")
-    wait_for_text(job, "waits")
+    wait_for_text(job, "waits", times=2)
     assert job.name in behind.reason
     session("lab").interrupt()
     eventually(lambda: not behind.active)
