@@ -12,8 +12,8 @@ import without_node
 
 ROOT = Path(__file__).parents[2]
 
-# 20 s; minutes where neither Node nor its packages are cached.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
+# 20 s, 90 s beside other tests; minutes where neither Node nor its packages are cached.
+pytestmark = [pytest.mark.release, pytest.mark.timeout(1200)]
 
 
 def run(*command: str | Path, env: dict[str, str], cwd: Path) -> str:

@@ -95,7 +95,9 @@ class PodRun:
         return self.process.wait(10)
 
     def kinds(self) -> list[str]:
-        return [m["kind"] for m in self.messages if m["kind"] not in ("lines", "spent")]
+        """Return the kinds of messages in their order, without those that may come at any time."""
+        at_any_time = ("lines", "spent", "resources")
+        return [m["kind"] for m in self.messages if m["kind"] not in at_any_time]
 
     def get(self, kind: str) -> dict[str, Any]:
         """Return the last message of a kind."""
