@@ -99,7 +99,7 @@ def text(job: Job, rank: int | None = None) -> str:
 
 
 def wait_for_text(job: Job, wanted: str, times: int = 1) -> str:
-    """Wait until the ranks have printed something so many times: once each, say."""
+    """Wait until the ranks have printed a text at least `times` times in all."""
     eventually(lambda: text(job).count(wanted) >= times)
     return text(job)
 
