@@ -132,7 +132,8 @@ def _called(frame: FrameType) -> ast.expr | None:
     """Return the expression that a frame is calling, from its source; None if unknown."""
     try:
         first, last, begin, end = list(frame.f_code.co_positions())[frame.f_lasti // 2]
-        assert first and last and begin is not None and end is not None
+        if first is None or last is None or begin is None or end is None:
+            return None
         lines = [
             linecache.getline(frame.f_code.co_filename, number).encode()
             for number in range(first, last + 1)
@@ -140,7 +141,7 @@ def _called(frame: FrameType) -> ast.expr | None:
         lines[-1] = lines[-1][:end]
         lines[0] = lines[0][begin:]
         call = ast.parse(b"(" + b"".join(lines) + b")", mode="eval").body
-    except (AssertionError, IndexError, SyntaxError, ValueError):
+    except (IndexError, SyntaxError, ValueError):
         return None
     return call.func if isinstance(call, ast.Call) else None
 

@@ -141,7 +141,7 @@ class Lookout:
     def _describe(self, frame: FrameType) -> str:
         code = frame.f_code
         name = self._labels.get(code.co_filename) or os.path.basename(code.co_filename)
-        where = f"{name}:{frame.f_lineno}"
+        where = name if frame.f_lineno is None else f"{name}:{frame.f_lineno}"
         return where if code.co_name == "<module>" else f"{where} in {code.co_name}"
 
 

@@ -7,6 +7,7 @@ import linecache
 import re
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from made_jobs import make_job
@@ -20,6 +21,7 @@ from jupyter_jax_trainer.jobdir.state import compiled_record, new_rank, spent_re
 from jupyter_jax_trainer.jobdir.writer import Recorder
 from jupyter_jax_trainer.queries import details
 from jupyter_jax_trainer.states import State
+from jupyter_jax_trainer.worker import standstill
 from jupyter_jax_trainer.worker import timing as measured
 from jupyter_jax_trainer.worker.records import KINDS
 
@@ -294,6 +296,27 @@ def test_a_function_of_jax_is_a_step():
             trace = trace.tb_next
         found = [spots.is_in_jax(trace.tb_frame) for _ in range(2)]
     assert found == [True, True]
+
+
+def test_code_without_a_line_is_no_step_in_a_worker_either():
+    import jax  # noqa: F401  # nothing is a step before
+
+    code = compile(Path(standstill.__file__).read_text(), "<travels>", "exec", optimize=2)
+    travels = {"__name__": "travels"}
+    exec(code, travels)
+
+    def fails():
+        raise ValueError
+
+    # As the end of a loop over a `with` statement is.
+    without_lines = bytes([0xFF]) * len(fails.__code__.co_code)
+    fails.__code__ = fails.__code__.replace(co_linetable=without_lines)
+    try:
+        fails()
+    except ValueError as error:
+        frame = error.__traceback__.tb_next.tb_frame
+    assert (None,) * 4 in list(frame.f_code.co_positions())
+    assert not travels["Spots"]().is_in_jax(frame)
 
 
 def test_a_cell_s_time_is_summed_up_and_told(monkeypatch):

@@ -5,10 +5,13 @@ from __future__ import annotations
 from jupyter_jax_trainer.worker.whereabouts import Lookout
 
 
-def through(file, call):
+def through(file, call, *, has_lines=True):
     """Call from code of a file that does not exist."""
     names = {}
     exec(compile("def generated(call):\n    return call()\n", file, "exec"), names)
+    code = names["generated"].__code__
+    if not has_lines:  # as the end of a loop over a `with` statement has none
+        names["generated"].__code__ = code.replace(co_linetable=bytes([0xFF]) * len(code.co_code))
     return names["generated"](call)
 
 
@@ -23,6 +26,14 @@ def test_a_cell_is_the_users_whatever_its_file_is_called():
     assert through("<ipython-input-3>", lookout.tell)["frame"] == "Cell 3:2 in generated"
     place = through("<cell>", lambda: through("<string>", lookout.tell))
     assert (place["cell_line"], place["doing"]) == (2, "<lambda>")
+
+
+def test_code_without_a_line_is_named_without_one():
+    lookout = Lookout()
+    lookout.start("<cell>", {"<ipython-input-3>": "Cell 3"})
+    place = through("<ipython-input-3>", lookout.tell, has_lines=False)
+    assert place["frame"] == "Cell 3 in generated"
+    assert through("<cell>", lookout.tell, has_lines=False)["cell_line"] is None
 
 
 def test_what_is_compiled_is_told():
