@@ -24,12 +24,14 @@ _MISSING = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP)
 _PLACES = ("/var/tmp", "/tmp")  # of this machine, whatever TMPDIR is
 _PRIVATE = 0o700
 _TRIES, _PAUSE = 3, 0.1  # a lock service may be out for a moment
+_LOOKS, _LOOK_PAUSE = 500, 0.002  # how often the looks of others are waited out, for how long
 _told: set[Path] = set()
 
 
 def try_lock(file: int, kind: int = fcntl.LOCK_EX) -> bool:
-    """Take a lock on an open file, an exclusive one by default, without waiting.
+    """Take a lock on an open file, an exclusive one by default, without waiting for its holder.
 
+    Whoever looks whether there is a holder shares the lock for an instant: that is waited out.
     Where the file system has no locks, the descriptor refers to the file's stand-in afterwards.
 
     Raises
@@ -37,7 +39,14 @@ def try_lock(file: int, kind: int = fcntl.LOCK_EX) -> bool:
     BackendError
         There can be no lock.
     """
-    return _lock(file, kind | fcntl.LOCK_NB)
+    for _ in range(_LOOKS):
+        if _lock(file, kind | fcntl.LOCK_NB):
+            return True
+        if kind == fcntl.LOCK_SH or not _lock(file, fcntl.LOCK_SH | fcntl.LOCK_NB):
+            return False
+        fcntl.flock(file, fcntl.LOCK_UN)
+        time.sleep(_LOOK_PAUSE)
+    return False
 
 
 def lock(file: int) -> None:

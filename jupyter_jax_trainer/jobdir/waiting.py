@@ -48,7 +48,7 @@ class Waiting:
         if self._file is None or note == self._note:
             return
         with contextlib.suppress(OSError):
-            # Another cell may hold it, or a reader for a moment: then the next call tries again.
+            # Another cell may hold it: then the next call tries again.
             if try_lock(self._file):
                 os.ftruncate(self._file, 0)
                 os.pwrite(self._file, (note or "").encode()[:_MAX_NOTE], 0)

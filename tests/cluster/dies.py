@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 import threading
+import types
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,8 @@ def submit(line: str, number: int) -> None:
 
     http.client.HTTPConnection.getresponse = wait_for_answer
     # So that each has the same steps; a follower without the lock leaves at once.
-    launch.has_follower, launch._take = lambda cluster: False, lambda lock: True
+    launch.has_follower = lambda cluster: False
+    launch.locks = types.SimpleNamespace(try_lock=lambda lock: True)
     layout._FRESH = math.inf  # what those before have left is not looked at
     counting = False
     sys.addaudithook(look)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shlex
@@ -9,6 +10,7 @@ import socket
 import stat
 import struct
 import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -287,6 +289,47 @@ def test_links_on_the_way_are_followed_one_by_one(above, tmp_path, monkeypatch):
     for look in (layout.names, layout.create):
         with pytest.raises(OSError, match="symbolic links"):
             look()
+
+
+# ---- locks
+
+
+LOOKS = """
+import sys
+from pathlib import Path
+from jupyter_jax_trainer.jobdir.layout import JobDir
+
+directory = JobDir(Path(sys.argv[1]))
+print("begun", flush=True)
+while True:
+    directory.is_live()
+"""
+
+
+def test_who_looks_whether_a_job_is_live_keeps_nobody_from_its_lock():
+    directory = make_job("fit", "Running")
+    command = [sys.executable, "-c", LOOKS, str(directory.path)]
+    looking = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(2)]
+    try:
+        for process in looking:
+            assert process.stdout.readline() == b"begun\n"
+        for _ in range(300):
+            lock = directory.take_lock()
+            assert lock is not None
+            assert directory.take_lock() is None
+            os.close(lock)
+    finally:
+        for process in looking:
+            process.kill()
+            process.communicate()
+
+
+def test_a_lock_that_somebody_shares_for_good_is_not_waited_for_without_end(monkeypatch):
+    monkeypatch.setattr(locks, "_LOOKS", 5)
+    directory = make_job("fit", "Running")
+    with directory.lock.open("w") as looks:
+        assert locks.try_lock(looks.fileno(), fcntl.LOCK_SH)
+        assert directory.take_lock() is None
 
 
 # ---- a file system without locks

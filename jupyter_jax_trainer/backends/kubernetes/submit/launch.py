@@ -51,7 +51,6 @@ _RANDOM = random.Random()  # the global one is the notebook's, which may have se
 LOG = "follower.log"
 # Which followers may go on beside this version: a file in their directory has it (0.1 wrote none).
 GENERATION_FILE, GENERATION = "generation", "3"
-_TRY_EVERY, _TRIES = 0.05, 6  # seconds between tries for a follower's lock, and how many
 _Answer = TypeVar("_Answer")
 CUT_OFF = str(cut_off()["reason"])
 _ROOT = str(Path(jupyter_jax_trainer.__file__).parent.parent)
@@ -381,22 +380,13 @@ def start_follower(plan: KubernetesPlan) -> None:
     directory = store.private_directory(follower_directory(plan["cluster"]))
     lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        if _take(lock):
+        if locks.try_lock(lock):
             # Before the lock names a process: one that it names and has no generation is of 0.1.
             os.ftruncate(lock, 0)
             files.write_private(directory / GENERATION_FILE, GENERATION.encode())
             _start_with(lock, directory, plan)
     finally:
         os.close(lock)
-
-
-def _take(lock: int) -> bool:
-    """Take the lock of a follower; whoever asks whether there is one has it for an instant."""
-    for _ in range(_TRIES):
-        if locks.try_lock(lock):
-            return True
-        time.sleep(_TRY_EVERY)
-    return False
 
 
 def _start_with(lock: int, directory: Path, plan: KubernetesPlan) -> None:
