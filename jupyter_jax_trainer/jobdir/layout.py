@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import re
 import shutil
@@ -18,7 +17,7 @@ from jupyter_jax_trainer.jobdir import endhook
 from jupyter_jax_trainer.jobdir.failure import Failure
 from jupyter_jax_trainer.jobdir.files import is_regular, read_json, write_json
 from jupyter_jax_trainer.jobdir.formats import MANIFEST, STATE
-from jupyter_jax_trainer.jobdir.locks import try_lock
+from jupyter_jax_trainer.jobdir.locks import is_held, try_lock
 from jupyter_jax_trainer.jobdir.manifest import machine_of
 from jupyter_jax_trainer.jobdir.state import JobState, read
 from jupyter_jax_trainer.jobdir.store import check, home, private_directory
@@ -147,15 +146,7 @@ class JobDir:
 
         A pid is unreliable: it may be a zombie's, or have been reused.
         """
-        try:
-            file = os.open(self.lock, os.O_RDWR)
-        except FileNotFoundError:
-            return False
-        try:
-            # Shared, so that two who look at once do not take each other for the one who runs it.
-            return not try_lock(file, fcntl.LOCK_SH)
-        finally:
-            os.close(file)
+        return is_held(self.lock)
 
     def take_lock(self) -> int | None:
         """Take the lock for this process; give the open file.

@@ -24,14 +24,14 @@ _MISSING = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP)
 _PLACES = ("/var/tmp", "/tmp")  # of this machine, whatever TMPDIR is
 _PRIVATE = 0o700
 _TRIES, _PAUSE = 3, 0.1  # a lock service may be out for a moment
-_LOOKS, _LOOK_PAUSE = 500, 0.002  # how often the looks of others are waited out, for how long
+_CHECKS, _CHECK_PAUSE = 500, 0.002  # how often others' checks are waited out, and seconds each time
 _told: set[Path] = set()
 
 
 def try_lock(file: int, kind: int = fcntl.LOCK_EX) -> bool:
     """Take a lock on an open file, an exclusive one by default, without waiting for its holder.
 
-    Whoever looks whether there is a holder shares the lock for an instant: that is waited out.
+    A process that checks for a holder shares the lock for an instant; that is waited out.
     Where the file system has no locks, the descriptor refers to the file's stand-in afterwards.
 
     Raises
@@ -39,14 +39,33 @@ def try_lock(file: int, kind: int = fcntl.LOCK_EX) -> bool:
     BackendError
         There can be no lock.
     """
-    for _ in range(_LOOKS):
+    for _ in range(_CHECKS):
         if _lock(file, kind | fcntl.LOCK_NB):
             return True
         if kind == fcntl.LOCK_SH or not _lock(file, fcntl.LOCK_SH | fcntl.LOCK_NB):
             return False
         fcntl.flock(file, fcntl.LOCK_UN)
-        time.sleep(_LOOK_PAUSE)
+        time.sleep(_CHECK_PAUSE)
     return False
+
+
+def is_held(path: Path) -> bool:
+    """Return whether a process holds the lock of a file; nobody does if there is no file.
+
+    Raises
+    ------
+    BackendError
+        There can be no lock.
+    """
+    try:
+        file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        # Shared, so that two that check at once don't take each other for the holder.
+        return not try_lock(file, fcntl.LOCK_SH)
+    finally:
+        os.close(file)
 
 
 def lock(file: int) -> None:

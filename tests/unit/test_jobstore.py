@@ -294,7 +294,7 @@ def test_links_on_the_way_are_followed_one_by_one(above, tmp_path, monkeypatch):
 # ---- locks
 
 
-LOOKS = """
+CHECKS = """
 import sys
 from pathlib import Path
 from jupyter_jax_trainer.jobdir.layout import JobDir
@@ -306,12 +306,12 @@ while True:
 """
 
 
-def test_who_looks_whether_a_job_is_live_keeps_nobody_from_its_lock():
+def test_checking_whether_a_job_is_live_keeps_nobody_from_its_lock():
     directory = make_job("fit", "Running")
-    command = [sys.executable, "-c", LOOKS, str(directory.path)]
-    looking = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(2)]
+    command = [sys.executable, "-c", CHECKS, str(directory.path)]
+    checking = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(2)]
     try:
-        for process in looking:
+        for process in checking:
             assert process.stdout.readline() == b"begun\n"
         for _ in range(300):
             lock = directory.take_lock()
@@ -319,16 +319,16 @@ def test_who_looks_whether_a_job_is_live_keeps_nobody_from_its_lock():
             assert directory.take_lock() is None
             os.close(lock)
     finally:
-        for process in looking:
+        for process in checking:
             process.kill()
             process.communicate()
 
 
 def test_a_lock_that_somebody_shares_for_good_is_not_waited_for_without_end(monkeypatch):
-    monkeypatch.setattr(locks, "_LOOKS", 5)
+    monkeypatch.setattr(locks, "_CHECKS", 5)
     directory = make_job("fit", "Running")
-    with directory.lock.open("w") as looks:
-        assert locks.try_lock(looks.fileno(), fcntl.LOCK_SH)
+    with directory.lock.open("w") as shared:
+        assert locks.try_lock(shared.fileno(), fcntl.LOCK_SH)
         assert directory.take_lock() is None
 
 

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from lineless import without_lines
 from made_jobs import make_job
 
 from jupyter_jax_trainer import api
@@ -308,9 +309,7 @@ def test_code_without_a_line_is_no_step_in_a_worker_either():
     def fails():
         raise ValueError
 
-    # As the end of a loop over a `with` statement is.
-    without_lines = bytes([0xFF]) * len(fails.__code__.co_code)
-    fails.__code__ = fails.__code__.replace(co_linetable=without_lines)
+    without_lines(fails)
     try:
         fails()
     except ValueError as error:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from lineless import without_lines
+
 from jupyter_jax_trainer.worker.whereabouts import Lookout
 
 
@@ -9,9 +11,8 @@ def through(file, call, *, has_lines=True):
     """Call from code of a file that does not exist."""
     names = {}
     exec(compile("def generated(call):\n    return call()\n", file, "exec"), names)
-    code = names["generated"].__code__
-    if not has_lines:  # as the end of a loop over a `with` statement has none
-        names["generated"].__code__ = code.replace(co_linetable=bytes([0xFF]) * len(code.co_code))
+    if not has_lines:
+        without_lines(names["generated"])
     return names["generated"](call)
 
 

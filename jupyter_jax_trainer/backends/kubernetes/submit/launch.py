@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import fcntl
 import os
 import random
 import signal
@@ -341,14 +340,7 @@ def follower_directory(cluster: str) -> Path:
 
 def has_follower(cluster: str) -> bool:
     """Return whether a follower lives, by the lock that dies with it."""
-    try:
-        file = os.open(follower_directory(cluster) / "lock", os.O_RDWR | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return False
-    try:
-        return not locks.try_lock(file, fcntl.LOCK_SH)
-    finally:
-        os.close(file)
+    return locks.is_held(follower_directory(cluster) / "lock")
 
 
 def _has_made_way(cluster: str) -> bool:
