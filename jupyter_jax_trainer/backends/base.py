@@ -130,8 +130,6 @@ class Capabilities:
         Profile the ranks of a job that runs.
     sessions
         Keep the ranks of a job, and run cells on them.
-    index_is_final
-        The log's index says up to where all displays are known; else that takes a moment.
     """
 
     suspend: bool = False
@@ -139,7 +137,6 @@ class Capabilities:
     where: bool = False
     profiles: bool = False
     sessions: bool = False
-    index_is_final: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

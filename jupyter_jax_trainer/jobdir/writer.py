@@ -55,6 +55,7 @@ _SAVE_INTERVAL = 0.1  # seconds between states that differ in progress alone
 _RESERVE = 64 << 10  # bytes kept free for the last state when the disk is full
 _SENTENCE = 1000  # characters of a message that are kept when space is short
 _TAIL = 64 << 10  # bytes in which the end of a line is looked for
+_UNFINISHED = 0.2  # seconds after which a line is indexed without its end
 _PROFILES = 32  # of one job
 _WARNINGS = 10  # that are kept
 _METRICS = 10  # that are noted because they are not finite
@@ -104,6 +105,7 @@ class Recorder:
         self._displays = LineWriter(directory.displays)
         self._index = LineWriter(directory.log_index)
         self._indexed = [0] * len(ranks)
+        self._indexed_at = [0.0] * len(ranks)
         self._printed = [0] * len(ranks)
         self._reported: Counter[int] = Counter()  # reports of each rank
         self._programs = ProgramWatch()
@@ -489,22 +491,40 @@ class Recorder:
         self.state["results"] = table
         self._dirty = True
 
-    def index_logs(self, last: bool = False) -> None:
-        """Note how far each log has grown, at line ends; with `last`, whatever its end."""
-        now = round(time.time(), 3)
-        lines = []
-        for rank, known in enumerate(self._indexed):
+    def log_sizes(self) -> list[int]:
+        """Return how large each log is, in bytes."""
+        sizes = []
+        for rank, known in enumerate(self._printed):
             try:
-                size = os.stat(self._directory.log(rank)).st_size
+                sizes.append(os.stat(self._directory.log(rank)).st_size)
             except FileNotFoundError:
-                continue
+                sizes.append(known)
+        return sizes
+
+    def index_logs(self, sizes: Sequence[int] | None = None, *, last: bool = False) -> None:
+        """Note how far each log has grown, at line ends if they come soon enough.
+
+        Parameters
+        ----------
+        sizes
+            How large each log was when all that was displayed before was not yet noted; None for
+            now. A view that shows text and displays in their order relies on it.
+        last
+            No more will come.
+        """
+        now = time.monotonic()
+        seen = round(time.time(), 3)
+        lines = []
+        for rank, size in enumerate(self.log_sizes() if sizes is None else sizes):
+            known = self._indexed[rank]
             self._printed[rank] = size
             if size <= known:
                 continue
-            end = size if last else self._line_end(rank, known, size)
+            waits = not last and now - self._indexed_at[rank] < _UNFINISHED
+            end = self._line_end(rank, known, size) if waits else size
             if end > known:
-                self._indexed[rank] = end
-                lines.append([rank, end, now])
+                self._indexed[rank], self._indexed_at[rank] = end, now
+                lines.append([rank, end, seen])
         if lines:
             self._guard(lambda: self._index.write(*lines))
 
@@ -514,15 +534,13 @@ class Recorder:
         self._guard(lambda: self._index.write([rank, size, seen]))
 
     def _line_end(self, rank: int, known: int, size: int) -> int:
-        """Find the end of the last whole line; a line without an end is cut after 64 KiB."""
+        """Find the end of the last whole line."""
         start = max(known, size - _TAIL)
         with open_regular(self._directory.log(rank)) as file:
             file.seek(start)
             tail = file.read(size - start)
         end = tail.rfind(b"\n") + 1
-        if end:
-            return start + end
-        return size if size - known >= _TAIL else known
+        return start + end if end else known
 
     def save(self) -> None:
         """Write the state if it has changed; changes of progress alone are written rarely.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 import time
 from collections import deque
@@ -22,7 +23,6 @@ from jupyter_jax_trainer.worker.exceptions import STOPPED_LINE
 if TYPE_CHECKING:
     from jupyter_jax_trainer.jobdir.job import Job
 
-_SETTLE = 0.1  # seconds after which a display that came before a line is surely known
 _HOLD = 1.0  # seconds for which a traceback waits that may be the last word of the job
 _TAIL = 1 << 16  # bytes at the end of the log among which it is looked for
 _STOPPED = STOPPED_LINE.encode()
@@ -63,13 +63,9 @@ class Source:
         self._path = directory.log(rank)
         self._log = LogReader(self._path)
         self._displays = LineReader[Display](directory.displays)
-        self._sizes: deque[tuple[float, int]] = deque()
-        self._index = (
-            LineReader[list[Any]](directory.log_index)
-            if job.backend.capabilities.index_is_final
-            else None
-        )
+        self._index = LineReader[list[Any]](directory.log_index)
         self._indexed = 0
+        self._before = deque([(-math.inf, 0)])  # how much was indexed, and when
 
     def pump(self, view: Sink, snapshot: JobState) -> None:
         """Give to `view` what is new.
@@ -96,25 +92,15 @@ class Source:
             view.log(self._log.finish(), b"")
 
     def _settled(self) -> int:
-        """Return the offset in the log up to which every display is known.
-
-        Where the index does not say, it is the log's length a moment ago.
-        """
-        now = time.monotonic()
-        self._sizes.append((now, self._size()))
-        while len(self._sizes) > 1 and self._sizes[1][0] <= now - _HOLD:
-            self._sizes.popleft()
-        if self._index is None:
-            return self._size_before(_SETTLE)
+        """Return the offset in the log up to which every display is known."""
         for row in self._index.read():
             if row[:1] == [self._rank] and row[1:2]:
                 self._indexed = max(self._indexed, int(row[1]))
+        now = time.monotonic()
+        self._before.append((now, self._indexed))
+        while self._before[1][0] <= now - _HOLD:
+            self._before.popleft()
         return self._indexed
-
-    def _size_before(self, seconds: float) -> int:
-        """Return how large the log was some time ago."""
-        then = time.monotonic() - seconds
-        return next((size for at, size in reversed(self._sizes) if at <= then), 0)
 
     def _hold(self, end: int, snapshot: JobState) -> int:
         """Return where something begins that may be the last word of the rank, else `end`.
@@ -130,7 +116,7 @@ class Source:
             rank["rank"] == self._rank and rank["state"] in (Phase.FAILED, Phase.STOPPED)
             for rank in snapshot["ranks"]
         )
-        return place if ended else max(place, self._size_before(_HOLD))
+        return place if ended else max(place, self._before[0][1])
 
     def _end(self, snapshot: JobState) -> int | None:
         """Return where the job's failure begins, if it is the rank's last output; else None.

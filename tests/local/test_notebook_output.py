@@ -294,6 +294,20 @@ def test_giant_line_bad_bytes_and_many_displays(kernel):
     assert cell.shown[-2:] == ["199", f"{say_of_views.DISPLAYS_LEFT_OUT(count=200)}\n"]
 
 
+def test_what_is_displayed_keeps_its_place_though_the_supervisor_is_late(kernel):
+    cell = kernel.run(
+        "%%jaxtrain\n"
+        "import os, signal, time\n"
+        "print('two', end='', flush=True)\n"
+        "os.kill(os.getppid(), signal.SIGSTOP)\n"
+        "display('between')\n"
+        "print('three', end='', flush=True)\n"
+        "time.sleep(0.5)\n"
+        "os.kill(os.getppid(), signal.SIGCONT)\n"
+    )
+    assert cell.shown[1:] == ["two\n", "'between'", "three\n"]
+
+
 def test_logs_command_follows_within_bounds(kernel):
     kernel.run(
         "%%jaxtrain chatty --detach\nimport time\nfor i in range(300_000): print(i)\n"

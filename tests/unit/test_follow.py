@@ -16,6 +16,8 @@ from jupyter_jax_trainer.errors import JobFailed
 from jupyter_jax_trainer.jobdir.failure import CANCELLED
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.jobdir.state import new_rank
+from jupyter_jax_trainer.jobdir.writer import Recorder
 from jupyter_jax_trainer.messages import views as say
 from jupyter_jax_trainer.messages import worker
 from jupyter_jax_trainer.views import card, notebook
@@ -91,6 +93,7 @@ def test_another_traceback_stays(home):
 def test_a_traceback_that_may_be_the_last_word_waits_a_moment(home, monkeypatch):
     directory = make_job("a", "Running")
     directory.log(0).write_text(f"one\n{TRACEBACK}\n", encoding="utf-8")
+    Recorder(directory, [new_rank(0)]).index_logs()
     job, view, now = Job(directory), Shown(), [100.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
     source, running = Source(job), {"state": "Running", "ranks": [{"rank": 0, "state": "Running"}]}

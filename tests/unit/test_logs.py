@@ -8,6 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.jobdir.state import new_rank
+from jupyter_jax_trainer.jobdir.writer import Recorder
 from jupyter_jax_trainer.logs.reader import MAX_LINE, LogReader, MergedReader, is_noise
 
 
@@ -93,6 +95,26 @@ def test_the_merged_order_is_that_of_the_index(tmp_path):
         ("d", 3.0),
     ]
     assert [line.text for line in reader.finish()] == ["e"]
+
+
+def test_lines_are_indexed_as_wholes_and_one_without_an_end_after_a_moment(tmp_path, monkeypatch):
+    job, now = directory(tmp_path), [100.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    record = Recorder(job, [new_rank(0)])
+
+    def indexed(more, later=0.0):
+        with job.log(0).open("ab") as log:
+            log.write(more)
+        now[0] += later
+        record.index_logs()
+        return [end for _, end, _ in map(json.loads, job.log_index.read_text().splitlines())]
+
+    assert indexed(b"a\n") == [2]
+    assert indexed(b"b\nc", 0.05) == [2, 4]
+    assert indexed(b"d\ne", 0.05) == [2, 4, 7]
+    assert indexed(b"", 0.05) == [2, 4, 7]
+    assert indexed(b"", 0.2) == [2, 4, 7, 8]
+    assert [line.text for line in MergedReader(job, [0]).read()] == ["a", "b", "cd"]
 
 
 def test_other_containers_have_logs_of_their_own(tmp_path):

@@ -46,6 +46,7 @@ NO_TIMEOUTS = {
     ("capture/values.py", "SECONDS"): WORK,
     ("jobdir/job.py", "5.0"): WORK,
     ("jobdir/usage.py", "1.0"): "a rate of growth is over that at least",
+    ("jobdir/writer.py", "_UNFINISHED"): "a line is indexed then, with or without its end",
     ("jobdir/writer.py", "_USAGE_INTERVAL"): AGAIN,
     ("worker/output.py", "_MOMENT"): "a fork goes on after it; nothing ends",
     ("worker/sampler.py", "_ARRAYS"): AGAIN,

@@ -55,7 +55,6 @@ class KubernetesBackend(Backend):
         where=True,
         profiles=True,
         sessions=True,
-        index_is_final=True,
     )
     cancel_timeout = timeouts.CLUSTER_CANCEL
 

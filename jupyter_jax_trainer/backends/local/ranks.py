@@ -13,6 +13,8 @@ from jupyter_jax_trainer.jobdir.failure import RankEnd
 from jupyter_jax_trainer.states import Phase
 from jupyter_jax_trainer.worker.records import Position
 
+_READ = 1 << 20  # bytes that are read at once
+
 
 @dataclass
 class LocalRank:
@@ -47,19 +49,23 @@ class LocalRank:
     _unread: bytes = b""
 
     def receive(self) -> list[Any] | None:
-        """Return the records that have come; None when there will be no more.
+        """Return all records that have come; None when there will be no more.
 
         A line that is no record is given as None: the cell wrote to a file that it did not open.
         """
-        try:
-            data = self.process.channel.recv(1 << 20)
-        except BlockingIOError:
-            return []
-        except OSError:
+        pieces: list[bytes] = []
+        while True:
+            try:
+                pieces.append(self.process.channel.recv(_READ))
+            except BlockingIOError:
+                break
+            except OSError:
+                pieces.append(b"")
+            if len(pieces[-1]) < _READ:  # nothing more was waiting
+                break
+        if pieces == [b""]:
             return None
-        if not data:
-            return None
-        *lines, self._unread = (self._unread + data).split(b"\n")
+        *lines, self._unread = b"".join([self._unread, *pieces]).split(b"\n")
         return [_read(line) for line in lines]
 
     def tell(self, **message: Any) -> None:

@@ -54,7 +54,7 @@ class SessionSupervisor(Supervisor):
     def _step(self) -> None:
         super()._step()
         if self._cells.cell is not None:
-            self._cells.cell.record.index_logs()
+            self._index_logs(self._cells.cell.record)
         cells = self._cells
         if self._stop is None and not cells.ready and all(rank.has_run for rank in self.ranks):
             cells.start()

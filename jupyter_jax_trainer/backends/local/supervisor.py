@@ -283,7 +283,7 @@ class Supervisor:
         self._roll_call.is_over(self.ranks)
         self._check_clock()
         self._advance_stop()
-        self.record.index_logs()
+        self._index_logs(self.record)
         self._look_for_silence()
         self.record.save()
         self._import_the_rest()
@@ -298,22 +298,28 @@ class Supervisor:
 
     # -- what the ranks say ------------------------------------------------------------------
 
-    def _listen(self, rank: LocalRank) -> bool:
-        """Read what a rank has sent; tell whether there may be more."""
+    def _listen(self, rank: LocalRank) -> None:
+        """Read all that a rank has sent."""
         channel = rank.process.channel
         if channel.fileno() < 0:
-            return False
+            return
         records = rank.receive()
         if records is None:
             self._selector.unregister(channel)
             channel.close()
-            return False
+            return
         for record in records:
             try:
                 self._take(rank, record)
             except (ValueError, TypeError, KeyError, AttributeError):
                 self.record.event("warning", say.BAD_RECORD(), rank.number)
-        return bool(records)
+
+    def _index_logs(self, record: Recorder) -> None:
+        """Note how far the logs have grown, once what was displayed before is noted."""
+        sizes = record.log_sizes()
+        for rank in self.ranks:
+            self._listen(rank)
+        record.index_logs(sizes)
 
     def _take(self, rank: LocalRank, message: Any) -> None:
         kind = message.pop("kind")
@@ -390,8 +396,7 @@ class Supervisor:
                     self._note_end(rank, os.waitstatus_to_exitcode(status))
 
     def _note_end(self, rank: LocalRank, code: int) -> None:
-        while self._listen(rank):
-            pass  # its last words
+        self._listen(rank)  # its last words
         rank.gone = True
         rank.end.exit = code
         if rank.end.error is None:

@@ -101,6 +101,7 @@ def main(path: Sequence[str]) -> None:
                 code = box.wait(0.05)
                 break
             except subprocess.TimeoutExpired:
+                record.index_logs()
                 if directory.cancel.exists():
                     box.kill()
     record.index_logs(last=True)
