@@ -127,7 +127,7 @@ def logs(context: Context, values: Given, words: list[str]) -> None:
     job = named(words)
     rank, follow = values.whole("rank"), values.flag("follow")
     tail = values.whole("tail")
-    bounded = tail is None and context.in_notebook
+    bounded = tail is None and not follow and context.in_notebook
     container = values.text("container")
     if container is not None and rank is not None:
         raise UsageError(say.RANK_AND_CONTAINER())

@@ -89,7 +89,7 @@ _COMMANDS = (
         summary="print what the ranks printed",
         help="Print the logs of all ranks in the order written, of one rank, or of another "
         "container of a job on Kubernetes, such as an initializer or sidecar. Without --tail, a "
-        "notebook shows the last 1000 lines.",
+        "notebook shows the last 1000 lines; with --follow, the first 500 and the last 20.",
         handler=actions.logs,
         words=(0, 1),
         takes="job",
