@@ -43,16 +43,23 @@ def plain(text):
 
 
 @pytest.mark.slow
-def test_card_comes_first_moves_and_stays(kernel, no_widgets):
-    cell = kernel.run(
+def test_card_comes_first_moves_and_stays(kernel, no_widgets, tmp_path):
+    go = tmp_path / "go"
+    cell = kernel.start(
         "%%jaxtrain steps -n 2 --devices-per-node 2\n"
         "import time\n"
+        "from pathlib import Path\n"
         "from jupyter_jax_trainer import report\n"
         "print('hello')\n"
         "for i in range(30):\n"
         "    report(step=i + 1, total=30, loss=1 / (i + 1))\n"
         "    time.sleep(0.05)\n"
+        f"    while i == 9 and not Path({str(go)!r}).exists(): time.sleep(0.05)\n"
     )
+    cell.until_text("10/30")
+    go.touch()
+    cell.finish()
+    assert cell.reply["status"] == "ok"
     outputs = [
         m["msg_type"] for _, m in cell.messages if m["msg_type"] in ("display_data", "stream")
     ]
@@ -145,17 +152,17 @@ def test_hostile_text_is_harmless(kernel):
 @pytest.mark.slow
 def test_lines_arrive_while_the_job_runs(kernel):
     cell = kernel.start(
-        "%%jaxtrain\nimport time\nfor i in range(4):\n    print('at', time.time(), flush=True)\n"
+        "%%jaxtrain\nimport time\nfor i in range(12):\n    print('at', time.time(), flush=True)\n"
         "    time.sleep(0.4)\n"
     )
     late = []
-    while len(late) < 4:
+    while len(late) < 12:
         message = cell.until(lambda m: m["msg_type"] == "stream" and "at " in m["content"]["text"])
         late += [
             time.time() - float(t) for t in re.findall(r"at (\S+)", message["content"]["text"])
         ]
     cell.finish()
-    assert sorted(late)[1] < 0.5, late  # one hiccup of a busy machine is forgiven
+    assert sorted(late)[5] < 0.5, late  # hiccups of a busy machine are forgiven
 
 
 def test_figures_and_displays_stand_between_the_lines_around_them(kernel):
@@ -381,7 +388,8 @@ def test_failure_of_rank_0_is_told_once(kernel, nodes):
     cell = kernel.run(
         f"%%jaxtrain -n {nodes}\nimport time, traceback\n"
         "try:\n    {}['caught']\nexcept KeyError:\n    traceback.print_exc()\n"
-        "print('before')\ntime.sleep(0.3)\n1 / 0",
+        "print('before')\nfrom jax.experimental import multihost_utils\n"
+        "multihost_utils.sync_global_devices('all have printed')\ntime.sleep(0.3)\n1 / 0",
         fails=True,
     )
     card, log, error = cell.shown

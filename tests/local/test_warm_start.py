@@ -20,6 +20,7 @@ from harness import (
     submit,
     wait_for,
 )
+from procfs import open_files
 
 from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.backends.local import warm
@@ -123,10 +124,9 @@ def test_a_process_of_a_job_holds_nothing_but_its_own_files(home):
     for _ in range(2):  # the one that starts the warm process, and one that asks it
         job = wait_for(submit(ENDLESS), "Running")
         for pid in keeper_and_supervisor(job):
-            files = [os.readlink(f"/proc/{pid}/fd/{n}") for n in os.listdir(f"/proc/{pid}/fd")]
             foreign = [
                 file
-                for file in files
+                for file in open_files(pid)
                 if file.startswith("/")
                 and not file.startswith((f"{job.directory}/", f"{home}/queue/", "/dev/"))
             ]

@@ -19,7 +19,7 @@ from jupyter_jax_trainer import report
 for i in range(30):
     report(step=i + 1, total=30, lr=0.1, loss=1 / (i + 1))
     print('at', i, flush=True)
-    time.sleep(0.05)
+    time.sleep(0.15)
 """
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from harness import eventually
 from made_jobs import make_job
+from pace import within
 
 from server.servers import TOKEN, Server
 from server.silent import Silent
@@ -58,7 +59,7 @@ def test_lists_and_other_extensions_are_answered_all_the_time(waiting, cluster):
         packed = pages.submit(waiting.ask, "GET", "jobs/one/log")
         times, rounds = [], 0
         page.say(op="open", id=1, topic="jobs")
-        assert page.hear("jobs", seconds=BOUND)["rows"]
+        assert page.hear("jobs")["rows"]
         while rounds < 5 or not packed.done():
             rounds += 1
             make_job(f"other-{rounds}")
@@ -67,12 +68,12 @@ def test_lists_and_other_extensions_are_answered_all_the_time(waiting, cluster):
                 lambda: waiting.get("jobs"),
                 lambda: waiting.get("jobs/one"),
                 lambda: waiting.ask("POST", "jobs/one/detach", {}),
+                lambda: page.hear("jobs"),
             ):
                 began = time.monotonic()
                 question()
                 times.append(time.monotonic() - began)
-            assert page.hear("jobs", seconds=BOUND)["rows"]
-        assert max(times) < BOUND, times
+        assert within(max(times), BOUND), times
         assert not any(one.done() for one in asked)  # all of them waited all the time
         cluster.close()
         with zipfile.ZipFile(io.BytesIO(packed.result()[1])) as pack:

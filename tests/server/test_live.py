@@ -114,6 +114,8 @@ def test_what_a_job_reports_comes_once(server):
                 assert found["from"] == seen
                 seen += len(found["points"])
         page.say(op="close", id=3)
+        page.say(op="fly", id=9)  # once that is answered, it is closed
+        page.hear("error", 9)
         with directory.metrics.open("a") as file:
             file.write(json.dumps(point) + "\n")
         with pytest.raises(websocket.WebSocketTimeoutException):

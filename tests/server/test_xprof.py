@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from harness import eventually
 from made_jobs import made_elsewhere, make_job, uid_of
+from procfs import open_files
 
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.jobdir.job import Job
@@ -221,8 +222,7 @@ def test_its_process_is_out_of_reach_of_others_and_has_no_secrets(server):
     found = process(server, opened(server, "one"))
     pid, folder = found["pid"], Path(found["cwd"])
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700 and (folder / "socket").is_socket()
-    files = Path(f"/proc/{pid}/fd").iterdir()
-    mine = {os.readlink(file).removeprefix("socket:[").rstrip("]") for file in files}
+    mine = {file.removeprefix("socket:[").rstrip("]") for file in open_files(pid)}
     for kind in ("tcp", "tcp6", "udp", "udp6"):
         rows = Path(f"/proc/{pid}/net/{kind}").read_text().splitlines()[1:]
         assert not {row.split()[9] for row in rows} & mine, kind
