@@ -116,7 +116,7 @@ class Cell:
     @property
     def cancelled(self) -> bool:
         """Whether somebody wants it to end, or has deleted it."""
-        return self.directory.cancel.exists() or not self.directory.path.is_dir()
+        return self.directory.cancel.exists() or self.directory.deleted
 
     @property
     def failed(self) -> bool:

@@ -146,7 +146,7 @@ class Job:
 
     def _state(self) -> JobState:
         """Read the state; ask the backend if no process is left to write it."""
-        if not self._dir.path.is_dir():
+        if self._dir.deleted:
             return directory_deleted()
         state = self._read()
         if state is not None and (state["state"] in ENDED or self._dir.is_live()):

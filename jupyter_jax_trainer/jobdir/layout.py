@@ -141,6 +141,14 @@ class JobDir:
             return None
         return str(read_json(self.trainjob, {"uid": str})["uid"])
 
+    @property
+    def deleted(self) -> bool:
+        """Whether somebody has deleted it by hand: no part of it is of use without the manifest.
+
+        Some of it may be left, because files were written while it was being deleted.
+        """
+        return not self.manifest.exists()
+
     def is_live(self) -> bool:
         """Return whether a process runs or submits this job, by the lock that dies with it.
 

@@ -158,7 +158,7 @@ def follow(
     view = view or open_view()
     source, stragglers = source_of(job), Stragglers(job.spec.rank)
     stop = _Stop(job) if stops else None
-    snapshot = job.snapshot()
+    snapshot, began = job.snapshot(), time.monotonic()
     with Waiting(JobDir(job.directory)) as waiting:
         view.begin(Facts.of(job), snapshot, job)
         while True:
@@ -167,7 +167,9 @@ def follow(
                 view.close(snapshot, None)
                 break
             times = list(interrupts.times) if interrupts else []  # more may come meanwhile
-            left = times[0] + _COUNTDOWN - time.monotonic() if times else math.inf
+            # What was pressed while the job was being submitted counts from when it is answered.
+            pressed = max(times[0], began) if times else math.inf
+            left = pressed + _COUNTDOWN - time.monotonic()
             note: str | None = None
             if stop is not None and times:
                 note = stop.note(len(times))

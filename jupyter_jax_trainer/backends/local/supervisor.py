@@ -457,7 +457,7 @@ class Supervisor:
             return
         if self.directory.cancel.exists():
             self._cancel(CANCELLED)
-        elif not self.directory.path.is_dir():
+        elif self.directory.deleted:
             self._cancel(jobs.DIRECTORY_DELETED())
         elif os.getppid() != self.keeper:
             self._begin_stop(Failure(kind="supervisor", message=say.KEEPER_KILLED()))

@@ -214,7 +214,7 @@ class Followed:
             self.ranks.spoken
             or self.streams.changed
             or (self._trainjob is not None and self.directory.cancel.exists())
-            or not self.directory.path.is_dir()
+            or self.directory.deleted
         )
 
     def look_after_ranks(self) -> None:
@@ -269,7 +269,7 @@ class Followed:
         with self._guard:
             self.ranks.spoken = False
             self._look(store)
-            if not self.directory.path.is_dir():
+            if self.directory.deleted:
                 return self._forget()
             if self._trainjob is not None:
                 if self.directory.cancel.exists():

@@ -179,7 +179,7 @@ class Steering:
         found: TrainJob,
         on_done: Callable[[], None],
     ) -> None:
-        while directory.path.is_dir() and not directory.cancel.exists():
+        while not directory.deleted and not directory.cancel.exists():
             try:
                 launch.finish(self._client, directory, manifest, found)
                 break
