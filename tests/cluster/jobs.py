@@ -13,6 +13,7 @@ import harness
 from pace import Deadline
 from procfs import open_files, processes_of
 
+from cluster.kubernetes_cluster import Namespace
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes import SECTIONS
 from jupyter_jax_trainer.jobdir.failure import Failure
 from jupyter_jax_trainer.jobdir.job import Job
@@ -46,6 +47,13 @@ def failure_of(job: Job) -> Failure:
     assert job.state == "Failed", f"{job.state}: {job.reason}\n{harness.text(job)}"
     assert job.failure is not None
     return job.failure
+
+
+def tell(namespace: Namespace, job: Job, rank: int | None = None) -> None:
+    """Let the ranks of a job go on that wait for /tmp/go, or one of them."""
+    pods = namespace.pods(job.name)
+    for pod in pods if rank is None else [pods[rank]]:
+        namespace("exec", pod["metadata"]["name"], "--", "touch", "/tmp/go")
 
 
 def followers(store: Path) -> list[int]:

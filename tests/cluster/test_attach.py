@@ -200,7 +200,7 @@ def test_what_failed_is_known_from_the_others_when_its_pod_is_gone(place, namesp
     job = submit(
         f"import jax, time\nif jax.process_index(): time.sleep({LONG_S})\n{FAILS}",
         place,
-        "gone -n 2",
+        "gone -n 2 --env JAXTRAIN_LEAVE_TIMEOUT=15",
     )
     eventually(lambda: not job.active, LONG_S)
     pod = job.snapshot()["ranks"][0]["pod"]

@@ -46,6 +46,7 @@ def test_all_containers_have_a_log(place, namespace, store, tmp_path, monkeypatc
             like(pod, "watch", WATCHES, restartPolicy="Always"),
         ]
 
+    monkeypatch.setenv("JAXTRAIN_LOG_END_TIMEOUT", "60")  # a busy node takes its time
     runtime = made_runtimes.make(namespace, "crowded", change, initializer=True)
     job = submit("print('ran')\nimport time\ntime.sleep(10)", place, f"-n 2 --runtime {runtime}")
     for _ in range(4):  # the followers that come after go on

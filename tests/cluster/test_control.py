@@ -9,7 +9,7 @@ import pytest
 from harness import eventually, pattern, text, wait_for, wait_for_text
 from pace import within
 
-from cluster.jobs import submit
+from cluster.jobs import submit, tell
 from jupyter_jax_trainer.errors import JobFailed, UsageError
 from jupyter_jax_trainer.messages import follow as say
 from jupyter_jax_trainer.messages import jobs as say_of_jobs
@@ -57,10 +57,11 @@ def test_a_deleted_job_leaves_nothing(place, namespace):
 def test_a_suspended_job_begins_anew_when_it_is_resumed(place, namespace):
     cell = (
         "import os, time\nprint('begun in', os.uname().nodename, flush=True)\n"
-        "import jax.numpy as jnp\nx = jnp.arange(3)\nfor _ in range(60): time.sleep(0.1)"
+        "import jax.numpy as jnp\nx = jnp.arange(3)\n"
+        "while not os.path.exists('/tmp/go'): time.sleep(0.1)"
     )
     job = submit(cell, place, "-n 2 -o x")
-    wait_for_text(job, "begun in")
+    wait_for_text(job, "begun in", times=2)
     wait_for(job, "Running")
     with pytest.raises(UsageError) as refused:
         job.resume()
@@ -70,6 +71,8 @@ def test_a_suspended_job_begins_anew_when_it_is_resumed(place, namespace):
     eventually(lambda: not namespace.pods(job.name), 45)
     assert job.active
     job.resume()
+    wait_for_text(job, "begun in", times=4)
+    tell(namespace, job)
     job.wait(90)
     assert job.result("x").tolist() == [0, 1, 2]
     lines = text(job, 0).splitlines()

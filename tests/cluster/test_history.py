@@ -59,9 +59,10 @@ def test_all_of_a_job_stays_when_its_trainjob_is_gone(place, namespace, store, m
         lambda: json.loads((store / "jobs/cut/state.json").read_text())["state"] == "Cancelled"
     )
     eventually(lambda: not namespace.get("trainjobs,pods,secrets")["items"], 60)
-    said = (folder / "follower.log").read_text()
+    own = folder / "follower.log"
+    eventually(lambda: "is done with job cut" in own.read_text(), 30)
+    said = own.read_text()
     assert "follows job past" in said and "INFO cut: Cancelled" in said
-    assert "is done with job cut" in said
     stop_followers(store)  # nobody is left who could ask the cluster
     monkeypatch.setenv("KUBECONFIG", str(store / "nothing"))
 

@@ -9,7 +9,7 @@ import pytest
 from harness import eventually
 
 from cluster.faults import WAITS, begin, end, evict, fail, process_of, require_own
-from cluster.jobs import CAUSES
+from cluster.jobs import CAUSES, tell
 from cluster.kubernetes_cluster import Namespace
 from jupyter_jax_trainer.messages import follow as say
 from jupyter_jax_trainer.messages import jobs as say_of_jobs
@@ -80,20 +80,21 @@ def test_a_worker_that_is_killed(rank, place, cluster):
     assert failure.log[-1:] == ["begins"] and failure.hint == killed.hint
 
 
-def test_an_error_on_one_rank_of_four(place):
+def test_an_error_on_one_rank_of_four(place, namespace):
     job = begin(
         place,
         "-n 4",
         """
 print('begins', flush=True)
-import time
+import os, time
 import jax
 if jax.process_index() == 2:
-    time.sleep(1)
+    while not os.path.exists('/tmp/go'): time.sleep(0.05)
     raise ValueError("no")
 time.sleep(300)
 """,
     )
+    tell(namespace, job, 2)
     failure = fail(job)
     assert (failure.kind, failure.rank, failure.others) == ("error", 2, [0, 1, 3])
     assert job.reason == "rank 2 failed first: ValueError: no (cell line 8)"

@@ -19,7 +19,7 @@ from smoke import smoke
 
 from cluster import people, turns
 from cluster.faults import LONG_S, STEPS, begun, require_own, says, stepped
-from cluster.jobs import CAUSES, submit
+from cluster.jobs import CAUSES, submit, tell
 from cluster.kubernetes_cluster import Cluster, Namespace
 from cluster.made_runtimes import Shared
 from cluster.pages import Terminal, blocks
@@ -128,12 +128,6 @@ def queued(
     for item in made[:2]:
         cluster("delete", item["kind"], namespace.name, "--wait=false")
     cluster("delete", "workloadpriorityclass", f"{namespace.name}-urgent")
-
-
-def tell(namespace: Namespace, job: Job) -> None:
-    """Let the ranks of a job end that waits to be told."""
-    for pod in namespace.pods(job.name):
-        namespace("exec", pod["metadata"]["name"], "--", "touch", "/tmp/go")
 
 
 def times(job: Job) -> list[float]:

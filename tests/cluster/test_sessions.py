@@ -670,9 +670,9 @@ def test_clocks_of_pods_that_are_set_change_nothing(book, namespace):
         assert 0 <= job.ended - job.started < 60
         reports = [report["values"] for report in job.metrics()]
         assert reports == [{"loss": 0.5}] * len(reports) and reports
+        began = time.monotonic()
         assert words(book.cell("print('then', kept)", line=line)) == [f"then {book['kept']}"] * 2
     assert book["kept"] == 2
-    began = time.monotonic()
     eventually(lambda: not of_session("clock").active)
     assert time.monotonic() - began > 5, "a clock ended it"
     assert of_session("clock").reason == "idle for 8.0 s"

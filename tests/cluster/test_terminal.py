@@ -56,7 +56,7 @@ def test_run_a_file_in_pipes(place, store, tmp_path):
     assert done.stdout == "hello ['--lr', '1']\n"  # the log alone: fit for a pipe
     lines = done.stderr.splitlines()
     states = [m[1] for line in lines if (m := re.match(r"fit: (\w+) · 2 nodes", line))]
-    assert states[0] == "Queued" and states[-1] == "Succeeded", lines
+    assert len(states) > 1 and states[-1] == "Succeeded", lines
     assert len(lines) < 20 and lines[-1] == "`jaxtrain result fit` prints x."
     assert jaxtrain("result", "fit").stdout == "x = 15\n"
     assert "POD" in jaxtrain("show", "fit").stdout

@@ -1079,8 +1079,8 @@ def test_what_a_cell_leaves_behind_harms_no_other(book):
 
 
 def test_processes_that_were_stopped_for_a_while_go_on(book, monkeypatch, tmp_path):
-    monkeypatch.setenv("JAXTRAIN_MEET_TIMEOUT", "1")
-    monkeypatch.setenv("JAXTRAIN_AGREE_TIMEOUT", "1")
+    monkeypatch.setenv("JAXTRAIN_MEET_TIMEOUT", "2")
+    monkeypatch.setenv("JAXTRAIN_AGREE_TIMEOUT", "2")
     line = "-s sleepy -n 2"
     book.cell("kept = 1\nimport os, time", line)
     ranks = ranks_of(of_session("sleepy"))
@@ -1097,7 +1097,7 @@ def test_processes_that_were_stopped_for_a_while_go_on(book, monkeypatch, tmp_pa
         time.sleep(0.3)  # so that some are stopped as they meet
         for pid in everybody:
             os.kill(pid, signal.SIGSTOP)
-        time.sleep(1.5)
+        time.sleep(2.5)
         for pid in everybody:
             os.kill(pid, signal.SIGCONT)
         eventually(lambda job=job: not job.active)

@@ -272,7 +272,7 @@ def test_a_job_of_the_command_line(lab: LabPage, tmp_path: Path) -> None:
             env=environment,
             cwd=tmp_path,
             stdout=printed,
-            stderr=subprocess.STDOUT,
+            stderr=subprocess.DEVNULL,
         )
         try:
             _looks_at_the_job(lab, end)

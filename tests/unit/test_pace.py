@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import time
+from types import SimpleNamespace
 
 import pace
 import pytest
@@ -17,11 +17,14 @@ def test_a_bound_is_longer_only_where_the_machine_is_slower(monkeypatch):
 def test_the_machine_is_measured_once_and_only_when_a_deadline_seems_to_have_passed(monkeypatch):
     measured = []
     monkeypatch.setattr(pace, "slowness", lambda: measured.append(1) or 4.0)
-    deadline = pace.Deadline(0.1)
-    assert 0 < deadline.left <= 0.1 and not deadline.passed and not measured
-    time.sleep(0.15)
-    assert 0.1 < deadline.left < 0.3 and not deadline.passed
-    time.sleep(0.3)
+    now = 100.0
+    monkeypatch.setattr(pace, "time", SimpleNamespace(monotonic=lambda: now))
+    deadline = pace.Deadline(1.0)
+    now += 0.5
+    assert deadline.left == 0.5 and not deadline.passed and not measured
+    now += 1.0
+    assert deadline.left == 2.5 and not deadline.passed
+    now += 3.0
     assert deadline.passed and deadline.left == 0 and measured == [1]
 
 

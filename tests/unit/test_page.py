@@ -53,9 +53,9 @@ def test_a_page_that_has_been_quiet_says_that_it_is_there(monkeypatch, home):
     monkeypatch.setenv("JAXTRAIN_PAGE_TIMEOUT", "0.5")
     monkeypatch.setattr(page_module, "_IDLE", 0.05)
     sent = queue.Queue()
+    began = time.monotonic()
     page = Page(Table(None), lambda messages: [sent.put(one) for one in messages])
     try:
-        began = time.monotonic()
         assert [sent.get(timeout=20) for _ in range(3)] == [{"id": None, "kind": "alive"}] * 3
         assert time.monotonic() - began > 0.5
         page.ask({"op": "open", "id": 1, "topic": "jobs"})

@@ -222,7 +222,7 @@ def test_what_is_behind_a_full_pipe_is_waited_for():
         def gulp() -> None:
             time.sleep(0.2)
             os.read(source, 64 << 10)
-            time.sleep(0.3)
+            time.sleep(0.2)
             taken.set()
 
         node = threading.Thread(target=gulp)
@@ -237,12 +237,12 @@ def test_a_slow_node_is_waited_for_while_it_reads():
 
         def sip() -> None:
             for _ in range(8):
-                time.sleep(0.1)
+                time.sleep(0.2)
                 os.read(source, 1 << 10)
 
         node = threading.Thread(target=sip)
         node.start()
-        wait_for_reader(target, 0.4)
+        wait_for_reader(target, 1)
         assert not select.select([source], [], [], 0)[0]
         node.join()
 

@@ -365,23 +365,26 @@ def test_it_is_not_idle_while_a_cell_is_being_sent(pods, monkeypatch):
 
 
 def test_it_ends_when_it_is_idle_without_anybody_and_not_while_a_cell_runs(pods):
-    session = pods(nodes=2, idle="1")
+    session = pods(nodes=2, idle="2")
     session.cell("import jax, time\ntime.sleep(2.5 * jax.process_index())\nprint('whole')")
     for run in session.runs:
         assert run.end() == 0
         assert run.get("ended")["error"] is None and run.has("finished")
-    assert session.runs[0].get("idle")["seconds"] == 1.0
+    assert session.runs[0].get("idle")["seconds"] == 2.0
 
 
 @pytest.mark.parametrize("slow", [0, 1])
 def test_a_rank_that_has_ended_its_part_waits_for_the_others_for_as_long_as_they_need(pods, slow):
-    session = pods(nodes=2, idle="1", JAXTRAIN_UNREACHED_TIMEOUT="1")
-    session.cell(f"import jax, time\nif jax.process_index() == {slow}: time.sleep(4.5)")
+    session = pods(nodes=2, idle="2", JAXTRAIN_UNREACHED_TIMEOUT="1")
+    session.cell(
+        f"import jax, time\nif jax.process_index() == {slow}: time.sleep(4.5)\n"
+        "print(time.monotonic())"
+    )
     session.runs[slow].read(lambda run: run.has("ended"))
-    last = time.monotonic()
+    last = float(printed(session.runs[slow], 1)[0])
     for run in (session.runs[1 - slow], session.runs[slow]):
         run.read(lambda run: run.has("finished"))
-        assert time.monotonic() - last > 0.9, "it counts from the end of the last rank"
+        assert time.monotonic() - last > 2, "it counts from the end of the last rank"
         assert run.end() == 0 and run.get("ended")["error"] is None
 
 
@@ -411,11 +414,11 @@ def test_pods_hear_for_how_long_the_session_may_be_idle(pods):
     session.cell("pass")
     session.wait("ended")
     for _ in range(2):  # the next follower says it again
-        session.tell(kind="prolong", seconds=4)
         told = time.monotonic()
+        session.tell(kind="prolong", seconds=4)
     for run in reversed(session.runs):
         run.read(lambda run: run.has("finished"))
-        assert time.monotonic() - told > 3.9
+        assert time.monotonic() - told > 4
         assert run.end() == 0
 
 
@@ -437,7 +440,7 @@ def test_a_pod_that_does_not_answer_may_be_at_work_and_is_asked_again(pods):
 
 def test_it_ends_though_a_pod_hangs(pods):
     short = {"JAXTRAIN_PROOF_TIMEOUT": "0.3", "JAXTRAIN_UNREACHED_TIMEOUT": "2"}
-    session = pods(nodes=2, idle="1", **short)
+    session = pods(nodes=2, idle="2", **short)
     session.cell("pass")
     session.wait("ended")
     session.runs[1].process.send_signal(signal.SIGSTOP)
@@ -447,12 +450,12 @@ def test_it_ends_though_a_pod_hangs(pods):
 
 
 def test_pods_without_ranks_or_without_the_first_pod_end_too(pods):
-    session = pods(nodes=2, idle="1", JAXTRAIN_UNREACHED_TIMEOUT="2")
+    session = pods(nodes=2, idle="2", JAXTRAIN_UNREACHED_TIMEOUT="2")
     session.cell("pass")
     session.wait("ended")
     podruns.kill(session.runs[0])
     assert session.runs[1].end() == 0
-    alone = pods(idle="1")
+    alone = pods(idle="2")
     alone.cell("import os\nos.kill(os.getpid(), 9)")
     alone.wait("gone")
     assert alone.runs[0].end() == 0 and alone.runs[0].has("idle")

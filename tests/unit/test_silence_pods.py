@@ -36,12 +36,17 @@ def scene():
 
 
 @pytest.fixture
-def followed(home, scene, monkeypatch):
+def hang_timeout():
+    return None
+
+
+@pytest.fixture
+def followed(home, scene, monkeypatch, hang_timeout):
     monkeypatch.setenv("JAXTRAIN_STUCK_TIMEOUT", "0.2")
     directory = make_job(
         "fit",
         "Running",
-        spec=JobSpec(nodes=2, hang_timeout=1.0),
+        spec=JobSpec(nodes=2, hang_timeout=hang_timeout),
         ranks=[{**new_rank(rank), "state": "Running"} for rank in (0, 1)],
     )
     plan = {"namespace": "ns", "runs_once": True, "cluster": "c", "own_runtime": None}
@@ -107,6 +112,7 @@ def test_a_pod_that_says_nothing_of_itself_gets_on(followed, age):
     assert silences(followed) == []
 
 
+@pytest.mark.parametrize("hang_timeout", [1.0])
 def test_a_job_that_hangs_is_suspended_and_fails_with_the_places(followed, monkeypatch):
     stopped = []
     monkeypatch.setattr(Steering, "stop_reruns", lambda self, found, why: stopped.append(why))

@@ -1,9 +1,11 @@
+import fcntl
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
 
 from cluster.turns import Turn
+from harness import eventually
 
 ROOT = Path(__file__).parents[1]
 
@@ -35,6 +37,16 @@ def waits(process):
     return False
 
 
+def is_shut(folder):
+    """Return whether somebody waits at the gate to be alone."""
+    with (folder / "gate").open() as gate:
+        try:
+            fcntl.flock(gate, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
 def ends(process):
     process.communicate("go\n", timeout=20)
     return process.returncode == 0
@@ -47,6 +59,7 @@ def test_many_at_a_time_or_one_alone(tmp_path):
         assert beside.stdout.readline() == "there\n"
         assert ends(beside)
         lonely = other(tmp_path, alone=True)
+        eventually(lambda: is_shut(tmp_path))
         assert waits(lonely)
         late = other(
             tmp_path, alone=False

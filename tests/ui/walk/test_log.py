@@ -212,7 +212,7 @@ def test_a_log_that_goes_on(hand: Any, lab: LabPage) -> None:
     expect(last).to_contain_text("step")
 
     # Somebody who goes up stays there, and sees how much comes meanwhile; a short log has no up.
-    expect(log.status).to_contain_text(re.compile(r"of \d{3}"))
+    expect(log.status).to_contain_text(re.compile(r"of [\d,]{3}"))
     follow = log.node.get_by_role("button", name=re.compile("follow"))
     if by_keys:
         hand.go(log.list)
@@ -250,7 +250,7 @@ def test_a_log_that_goes_on(hand: Any, lab: LabPage) -> None:
     else:
         hand.press(log.node.get_by_role("button", name="Go", exact=True))
     current = log.list.locator("[data-current]")
-    expect(current.locator(".jaxtrain-log-time")).to_have_text("+00:00:10")
+    expect(current.locator(".jaxtrain-log-time")).to_have_text(re.compile(r"\+00:00:1\d"))
     expect(log.status).to_contain_text(re.compile(r"line \d+ of"))
     number = re.search(r"line (\d+) of", log.status.inner_text())
     assert number and int(number[1]) > 1
