@@ -16,6 +16,7 @@ from procfs import open_files
 
 from jupyter_jax_trainer import api
 from jupyter_jax_trainer.capture import capture_cell
+from jupyter_jax_trainer.channel.protocol import RankPlace
 from jupyter_jax_trainer.errors import JobFailed
 from jupyter_jax_trainer.jobdir.failure import Failure
 from jupyter_jax_trainer.jobdir.job import Job
@@ -126,6 +127,11 @@ def cell_line(number: int) -> str:
 def at_line(number: int) -> str:
     """Return where a rank is that is at a line of the cell."""
     return say.AT_LINE(line=cell_line(number))
+
+
+def answers(job: Job) -> list[RankPlace]:
+    """Return where the ranks are, once all of them say it."""
+    return eventually(lambda: (found := job.where()) and all(p.answered for p in found) and found)
 
 
 def ranks_of(job: Job) -> list[int]:

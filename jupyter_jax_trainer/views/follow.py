@@ -167,7 +167,7 @@ def follow(
                 view.close(snapshot, None)
                 break
             times = list(interrupts.times) if interrupts else []  # more may come meanwhile
-            # What was pressed while the job was being submitted counts from when it is answered.
+            # An interrupt during the submission counts from here on: nothing could show it before.
             pressed = max(times[0], began) if times else math.inf
             left = pressed + _COUNTDOWN - time.monotonic()
             note: str | None = None

@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from harness import eventually, text, wait_for
+from harness import answers, eventually, text, wait_for
 
 from cluster.jobs import PATIENCE, SLIM, fails, failure_of, run, submit
 from jupyter_jax_trainer.worker.profiling import MEMORY, TRACE
@@ -86,7 +86,7 @@ def test_ranks_say_where_they_are_when_they_are_asked_and_a_hang_ends_the_job(pl
     profile = job.profile(0.2)  # asked for on the same way
     assert [one["problem"] for one in profile.ranks] == [None, None]
     assert [{*one["files"]} for one in profile.ranks] == [{TRACE, MEMORY}] * 2
-    waits, sleeps = eventually(lambda: (p := job.where()) and all(one.answered for one in p) and p)
+    waits, sleeps = answers(job)
     assert waits.call == "sync_global_devices" and sleeps.call is None
     assert all(one.memory for one in (waits, sleeps))
     # Who waits for others may look now and then whether they have come.

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from harness import eventually
+from harness import answers, eventually
 
 from cluster import people
 from cluster.faults import LONG_S, begin, process_of, require_own
@@ -51,7 +51,7 @@ def test_where_another_container_has_the_port_another_one_does(place, namespace)
 
     runtime = make(namespace, "port-taken", beside)
     job = begin(place, f"-n 2 --runtime {runtime} --env JAXTRAIN_CHANNEL_PORT={PORT}")
-    eventually(lambda: all(one.answered for one in job.where()), LONG_S)
+    answers(job)
     job.cancel()
 
 

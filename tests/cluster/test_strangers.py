@@ -6,10 +6,10 @@ import json
 from contextlib import closing
 
 import pytest
-from harness import eventually
+from harness import answers
 from pace import within
 
-from cluster.faults import LONG_S, begin
+from cluster.faults import begin
 from cluster.made_runtimes import image
 from jupyter_jax_trainer.backends.kubernetes import connection
 from jupyter_jax_trainer.backends.kubernetes.follow.line import Line, Target
@@ -70,23 +70,23 @@ def test_a_strangers_pod_gets_nothing_and_keeps_nobody_out(place, namespace, clu
         return namespace.get("pod", "stranger")["status"]["phase"]
 
     while phase() in ("Pending", "Running"):
-        eventually(lambda: all(one.answered for one in job.where()), LONG_S)
+        answers(job)
     assert phase() == "Succeeded", namespace("logs", "stranger")
     told = json.loads(namespace("logs", "stranger"))
     assert len(told) == 63
     assert {received for received, _ in told} <= {0, 48}, "a nonce, and no more"
     assert within(max(seconds for _, seconds in told), 10)
-    eventually(lambda: all(one.answered for one in job.where()), LONG_S)
+    answers(job)
     job.cancel()
 
 
 def test_who_has_another_key_gets_nothing_through_the_api_either(place, namespace, cluster):
     job = begin(place, f"-n 2 --env JAXTRAIN_CHANNEL_PORT={PORT}")
-    eventually(lambda: all(one.answered for one in job.where()), LONG_S)
+    answers(job)
     pod = namespace.pods(job.name)[0]["metadata"]["name"]
     client = connection.get_client(None, namespace.name)
     target = Target(pod=pod, port=PORT, key="f" * 64, addresses={})
     with closing(Line(client, Owner("ab" * 16, 1 << 40))) as line, pytest.raises(OSError):
         line.where(target)
-    eventually(lambda: all(one.answered for one in job.where()), LONG_S)  # it took nothing over
+    answers(job)  # it took nothing over
     job.cancel()

@@ -11,6 +11,8 @@ import sys
 import pexpect
 import pytest
 
+from jupyter_jax_trainer import api
+
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 WAITS = "import time\nprint('running', flush=True)\ntime.sleep(600)\n"
@@ -57,6 +59,7 @@ def test_run_a_file_in_pipes(place, store, tmp_path):
     lines = done.stderr.splitlines()
     states = [m[1] for line in lines if (m := re.match(r"fit: (\w+) · 2 nodes", line))]
     assert len(states) > 1 and states[-1] == "Succeeded", lines
+    assert api.job("fit").history[0][0] == "Queued"
     assert len(lines) < 20 and lines[-1] == "`jaxtrain result fit` prints x."
     assert jaxtrain("result", "fit").stdout == "x = 15\n"
     assert "POD" in jaxtrain("show", "fit").stdout

@@ -10,7 +10,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from harness import eventually, pattern, ranks_of, run, submit, wait_for, wait_for_text
+from harness import answers, eventually, pattern, ranks_of, run, submit, wait_for, wait_for_text
 
 from jupyter_jax_trainer import commands
 from jupyter_jax_trainer.channel import sockets
@@ -49,13 +49,6 @@ def stuck():
         yield job
     finally:
         job.cancel()
-
-
-def answers(job):
-    """Return where the ranks are, once all of them say it."""
-    return eventually(
-        lambda: (places := job.where()) and all(p.answered for p in places) and places
-    )
 
 
 def test_ranks_are_found_while_they_wait_for_others(stuck, capsys):
