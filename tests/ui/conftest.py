@@ -30,6 +30,7 @@ QUICK = ("test_path.py",)  # the one way through all views is enough before a co
 
 SHOTS = pytest.StashKey[dict[str, str]]()  # pictures for docs/images, and what is new about each
 _report = pytest.StashKey[pytest.TestReport]()
+_pages = pytest.StashKey[list[Any]]()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -48,6 +49,9 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     report: Any = yield
     if report.when == "call":
         item.stash[_report] = report
+        if report.failed:
+            for number, page in enumerate(item.stash.get(_pages, [])):
+                report.sections.append((f"what page {number} says", words(page)))
     return report
 
 
@@ -63,6 +67,17 @@ def failed(request: pytest.FixtureRequest) -> bool:
     """Return whether the test that ends has failed."""
     report = request.node.stash.get(_report, None)
     return bool(report and report.failed)
+
+
+def words(page: Any) -> str:
+    """Return what a page says, and which errors it had, for who has only the words of a run."""
+    from playwright.sync_api import Error
+
+    try:
+        text = page.page.locator("body").inner_text(timeout=5000)
+    except Error as error:
+        text = f"nothing: {error}"
+    return "\n".join([*page.errors, *filter(str.strip, text.splitlines())])
 
 
 def picture(page: Any, request: pytest.FixtureRequest, number: int = 0) -> None:
@@ -211,6 +226,7 @@ def open_page(
     from ui.pages import LabPage
 
     pages: list[LabPage] = []
+    request.node.stash[_pages] = pages
     contexts: list[Any] = []
 
     def make(
