@@ -6,6 +6,7 @@
     ├── UsageError        an option, value or name is invalid; nothing was started
     ├── CaptureError      something that the cell needs can't be sent; nothing was started
     ├── BackendError      the backend refused the job or could not start it
+    │   └── BackendUnavailable   it does not answer for now; the same request may succeed later
     ├── JobNotFound       there is no job of this name
     ├── JobDirError       a job directory is damaged, or has a format that this version can't read
     ├── ResultError       a result is missing, damaged or refused
@@ -76,6 +77,10 @@ class CaptureError(JaxTrainError):
 
 class BackendError(JaxTrainError):
     """The backend refused the job or could not start it."""
+
+
+class BackendUnavailable(BackendError):  # noqa: N818
+    """The backend does not answer for now; the same request may succeed later."""
 
 
 class JobNotFound(JaxTrainError, LookupError):  # noqa: N818

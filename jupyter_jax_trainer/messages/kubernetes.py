@@ -11,6 +11,10 @@ UNREACHABLE = Message(
     "The cluster at {server} does not answer: {error}.",
     "Check that it is up and that this machine can reach it; `jaxtrain doctor` diagnoses it.",
 )
+SIGNING_IN = Message(
+    "Signing in to the cluster takes too long: the kubeconfig's sign-in program is still running.",
+    "Finish signing in; `kubectl get pods` in a terminal shows what it waits for.",
+)
 THIS_POD = Message("the cluster of this pod")
 PLACE = Message("namespace {namespace} of {server}")
 NO_RUNTIMES = Message("Namespace {namespace} has no runtimes for JAX.", "Install ours: {install}")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, TypeVar
 
 from jupyter_jax_trainer import timeouts
-from jupyter_jax_trainer.errors import BackendError, JaxTrainError
+from jupyter_jax_trainer.errors import BackendUnavailable, JaxTrainError
 from jupyter_jax_trainer.messages import queries as say
 
 T = TypeVar("T")
@@ -36,7 +36,7 @@ def in_time(make: Callable[[], Iterable[T]]) -> Iterator[T]:
 
     Raises
     ------
-    BackendError
+    BackendUnavailable
         It took too long.
     """
     made: queue.SimpleQueue[tuple[bool, Any]] = queue.SimpleQueue()
@@ -56,7 +56,7 @@ def in_time(make: Callable[[], Iterable[T]]) -> Iterator[T]:
         try:
             is_item, found = made.get(timeout=max(0.0, deadline - time.monotonic()))
         except queue.Empty:
-            raise BackendError(say.CLUSTER_TIMED_OUT(seconds=patience)) from None
+            raise BackendUnavailable(say.CLUSTER_TIMED_OUT(seconds=patience)) from None
         if is_item:
             yield found
         elif found is None:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from jupyter_jax_trainer.channel.places import grouped, notes
 from jupyter_jax_trainer.errors import (
     BackendError,
+    BackendUnavailable,
     JaxTrainError,
     JobDirError,
     JobNotFound,
@@ -120,6 +121,8 @@ def status_of(error: JaxTrainError) -> int:
         return 404
     if isinstance(error, UsageError | ResultsWithheld):
         return 400
+    if isinstance(error, BackendUnavailable):
+        return 503
     return 502 if isinstance(error, BackendError) else 500
 
 

@@ -76,6 +76,8 @@ def test_lists_and_other_extensions_are_answered_all_the_time(waiting, cluster):
         assert within(max(times), BOUND), times
         assert not any(one.done() for one in asked)  # all of them waited all the time
         cluster.close()
+        # That nothing could be reached is no refusal: pages ask again.
+        assert {one.result()[0] for one in asked} == {200, 503}
         with zipfile.ZipFile(io.BytesIO(packed.result()[1])) as pack:
             assert [one.file_size for one in pack.infolist()] == [SIZE] * 3
 

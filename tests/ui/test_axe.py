@@ -190,7 +190,7 @@ def test_a_page_whose_server_does_not_answer(lab):
 
 
 def test_the_picker_with_all_that_can_be_open(lab, silent):
-    lab.allow("502")  # of the cluster that does not answer
+    lab.allow("503")  # of the cluster that does not answer
     lab.notebook("axe", "1 + 1")
     lab.command("jaxtrain:show-runtimes")
     picker = lab.picker

@@ -252,7 +252,7 @@ def shoot_card(lab: LabPage, folder: Path, tmp_path: Path) -> None:
 @pytest.mark.timeout(480)
 def test_pictures_of_what_is_rare(open_page, pictures, tmp_path):
     lab = open_page(viewport=LOW)
-    lab.allow("502")  # of the cluster that does not answer
+    lab.allow("503")  # of the cluster that does not answer
     way = Way(lab)
     with cluster(lab.server, "gpus", "http://127.0.0.1:9", "team"):  # does not answer
         shoot_nothing(lab, pictures)

@@ -213,7 +213,7 @@ def test_the_form_does_not_wait_for_a_cluster(lab, silent, answers):
     if answers == "good":
         held = hold_questions(lab.page)
     else:
-        lab.allow("502")
+        lab.allow("503")
     lab.notebook("far", "%%jaxtrain -n 2 -r jax-3\n1 + 1")
     lab.cell(0).locator(".cm-content").click()
     lab.command("jaxtrain:show-runtimes")

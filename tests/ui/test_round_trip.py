@@ -101,7 +101,7 @@ def far(lab_server: Lab) -> Iterator[None]:
 
 
 def test_what_is_typed_into_each_field(far, lab):
-    lab.allow("502")  # of the cluster that does not answer
+    lab.allow("503")  # of the cluster that does not answer
     lab.notebook("fields", "1 + 1")
     lab.command("jaxtrain:show-runtimes")
     picker = lab.picker
@@ -176,10 +176,18 @@ def test_who_is_in_the_form_stays_there_while_another_place_is_looked_at(lab, si
     lab.keys("3")
     eventually(lambda: lab.source(0).startswith("%%jaxtrain -n 3"))
     expect(health).to_have_text("Checking this machine…")
+    held["health"].continue_()
+    expect(health.locator(".jaxtrain-summary")).to_be_visible()
+    # An answer is lost, as when a laptop changes its network: the picker asks again by itself.
+    lab.allow("ERR_FAILED")
+    with looks(lab):
+        held["runtimes"].abort()
+        expect(picker.get_by_text("The Jupyter server is not responding.")).to_be_visible()
+    expect(nodes).to_be_focused()
     for question in held.values():
         question.continue_()
     expect(picker.get_by_role("radio", name=re.compile("^local-cpu"))).to_be_visible()
-    expect(health.locator(".jaxtrain-summary")).to_be_visible()
+    expect(picker.get_by_text("The Jupyter server is not responding.")).to_have_count(0)
     expect(nodes).to_be_focused()
     lab.keys("2")
     expect(nodes).to_have_value("32")

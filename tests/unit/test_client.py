@@ -14,13 +14,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
 import yaml
+from harness import eventually
 from webserver import Quiet, WebServer
 
 from jupyter_jax_trainer import masking, timeouts
+from jupyter_jax_trainer.backends.kubernetes import connection
 from jupyter_jax_trainer.backends.kubernetes.api import client as clients
 from jupyter_jax_trainer.backends.kubernetes.api import kubeconfig
 from jupyter_jax_trainer.backends.kubernetes.api.answers import forward_refusal, right_for
@@ -28,7 +31,7 @@ from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client,
 from jupyter_jax_trainer.backends.kubernetes.api.objects import Secret
 from jupyter_jax_trainer.backends.kubernetes.api.rights import RESTARTS, RIGHTS, find
 from jupyter_jax_trainer.backends.kubernetes.submit import launch, runtimes
-from jupyter_jax_trainer.errors import BackendError, UsageError
+from jupyter_jax_trainer.errors import BackendError, BackendUnavailable, UsageError
 from jupyter_jax_trainer.messages import cluster as say
 
 REPOSITORY = Path(__file__).parents[2]
@@ -241,15 +244,7 @@ def test_many_threads_renew_a_refused_token_once(server, config, monkeypatch):
 
 
 def test_credentials_that_stay_refused_are_not_asked_for_each_time(server, config, tmp_path):
-    script = tmp_path / "plugin"
-    script.write_text(
-        f"#!/bin/sh\necho x >> {tmp_path}/calls\n"
-        'echo \'{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", '
-        '"status": {"token": "old"}}\'\n'
-    )
-    script.chmod(0o700)
-    run = {"apiVersion": "client.authentication.k8s.io/v1", "command": str(script), "args": []}
-    written(config, server.url, {"exec": run})
+    written(config, server.url, sign_in_program(tmp_path, CREDENTIAL))
     server.answer = lambda path, token: told({"message": "Unauthorized"}, 401)
     client = Client()
     for _ in range(20):
@@ -257,6 +252,98 @@ def test_credentials_that_stay_refused_are_not_asked_for_each_time(server, confi
             client.request("GET", "/version")
         assert error.value.status == 401
     assert len((tmp_path / "calls").read_text().split()) <= 3
+
+
+def sign_in_program(folder: Path, *lines: str) -> dict[str, Any]:
+    """Write a program that writes down each time that it is run, and then does what is said."""
+    script = folder / "plugin"
+    script.write_text("\n".join(["#!/bin/sh", f"echo x >> {folder}/calls", *lines, ""]))
+    script.chmod(0o700)
+    version = "client.authentication.k8s.io/v1"
+    return {"exec": {"apiVersion": version, "command": str(script), "args": []}}
+
+
+CREDENTIAL = (
+    'echo \'{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", '
+    '"status": {"token": "old"}}\''
+)
+
+
+@pytest.mark.parametrize("then", [CREDENTIAL, "exit 1"], ids=["signs in", "fails"])
+def test_somebody_signs_in_once_for_all_who_ask_meanwhile(
+    server, config, tmp_path, monkeypatch, then
+):
+    monkeypatch.setattr(connection, "_clients", {})
+    go = tmp_path / "go"
+    program = sign_in_program(tmp_path, f"while [ ! -e {go} ]; do sleep 0.01; done", then)
+    written(config, server.url, program)
+    results: list[object] = []
+
+    def ask() -> None:
+        try:
+            results.append(connection.get_client())
+        except BackendError as error:
+            results.append(str(error))
+
+    threads = [threading.Thread(target=ask) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    eventually(lambda: signing_in() == len(threads), 30)
+    go.touch()
+    for thread in threads:
+        thread.join(30)
+    assert len(results) == 5 and len(set(results)) == 1
+    assert (tmp_path / "calls").read_text().split() == ["x"]
+    assert isinstance(results[0], Client) == (then == CREDENTIAL)
+    if then != CREDENTIAL:  # whoever asks later tries again
+        ask()
+        assert len((tmp_path / "calls").read_text().split()) == 2
+
+
+def signing_in() -> int:
+    """Return how many threads want a client, and have taken down since when."""
+    found = 0
+    for frame in sys._current_frames().values():
+        stack: FrameType | None = frame
+        while stack is not None and stack.f_code is not connection.get_client.__code__:
+            stack = stack.f_back
+        found += stack is not None and "began" in stack.f_locals
+    return found
+
+
+def test_who_cannot_wait_for_somebody_else_to_sign_in_is_told(config, monkeypatch):
+    monkeypatch.setattr(connection, "_clients", {})
+    monkeypatch.setenv(timeouts.SIGN_IN.variable, "0.1")
+    busy = connection._sign_ins.setdefault((None, None), connection._SignIn())
+    with busy.lock, pytest.raises(BackendUnavailable, match="sign-in program"):
+        connection.get_client()
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"), [(403, BackendError), (429, BackendUnavailable), (503, BackendUnavailable)]
+)
+def test_a_refusal_is_told_from_what_may_pass(server, config, status, kind):
+    server.answer = lambda path, token: told({"message": "no", "reason": "so"}, status)
+    client = Client()
+    with pytest.raises(BackendError) as error, connection.said_plainly(client):
+        client.request("GET", "/version")
+    assert type(error.value) is kind
+
+
+def test_a_cluster_that_is_gone_may_come_back_and_credentials_do_not(server, config, monkeypatch):
+    client = Client()
+    server.close()
+    with pytest.raises(BackendUnavailable), connection.said_plainly(client):
+        client.request("GET", "/version")
+
+    def auth_settings() -> None:
+        raise OSError("no ticket")
+
+    monkeypatch.setattr(client._configuration, "auth_settings", auth_settings)
+    client._known = (0.0, {})
+    with pytest.raises(BackendError, match="no ticket") as error, connection.said_plainly(client):
+        client.request("GET", "/version")
+    assert type(error.value) is BackendError
 
 
 def test_another_cluster_under_the_same_name_is_not_taken_for_ours(server, config):

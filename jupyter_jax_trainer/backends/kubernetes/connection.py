@@ -4,29 +4,78 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import threading
+import time
 from collections.abc import Iterator
 
+from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.backends.kubernetes.api import kubeconfig
-from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client, Unreachable
+from jupyter_jax_trainer.backends.kubernetes.api.client import (
+    ApiError,
+    Client,
+    SignInFailed,
+    Unreachable,
+)
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.diagnosis import explain_api_error
-from jupyter_jax_trainer.errors import BackendError
+from jupyter_jax_trainer.errors import BackendError, BackendUnavailable, JaxTrainError
 from jupyter_jax_trainer.messages import kubernetes as say
 from jupyter_jax_trainer.text import plain
 
 _told_unverified: set[str] = set()
-_clients: dict[tuple[str | None, str | None], tuple[object, Client]] = {}
+_Key = tuple[str | None, str | None]  # context and namespace
+_clients: dict[_Key, tuple[object, Client]] = {}
+
+
+class _SignIn:
+    """Signing in to a cluster: one thread does it, for all that want to meanwhile."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.failed = 0.0  # when, of the clock that only goes on
+        self.error: JaxTrainError | None = None
+
+
+_sign_ins: dict[_Key, _SignIn] = {}
 
 
 def get_client(context: str | None = None, namespace: str | None = None) -> Client:
-    """Return a client for a cluster, the same one again until the kubeconfig changes."""
+    """Return a client for a cluster, the same one again until the kubeconfig changes.
+
+    Of several threads one signs in, and the others have its client, or its error.
+
+    Raises
+    ------
+    BackendUnavailable
+        Another thread is still signing in.
+    UsageError, BackendError
+        As for `Client`.
+    """
     key, stamp = (context, namespace), kubeconfig.stamp()
-    if key not in _clients or _clients[key][0] != stamp:
-        client = Client(context, namespace)
+    known = _clients.get(key)
+    if known is not None and known[0] == stamp:
+        return known[1]
+    began, one = time.monotonic(), _sign_ins.setdefault(key, _SignIn())
+    if not one.lock.acquire(timeout=timeouts.SIGN_IN.seconds):
+        raise BackendUnavailable(say.SIGNING_IN())
+    try:
+        known = _clients.get(key)
+        if known is not None and known[0] == stamp:
+            return known[1]
+        if one.error is not None and one.failed > began:
+            raise one.error.with_traceback(None)
+        one.error = None
+        try:
+            client = Client(context, namespace)
+        except JaxTrainError as error:
+            one.failed, one.error = time.monotonic(), error
+            raise
         _clients[key] = (stamp, client)
-        if client.warning is not None and client.server not in _told_unverified:
-            _told_unverified.add(client.server)
-            print(plain(client.warning), file=sys.stderr)
-    return _clients[key][1]
+    finally:
+        one.lock.release()
+    if client.warning is not None and client.server not in _told_unverified:
+        _told_unverified.add(client.server)
+        print(plain(client.warning), file=sys.stderr)
+    return client
 
 
 @contextlib.contextmanager
@@ -38,6 +87,8 @@ def said_plainly(client: Client) -> Iterator[None]:
         sentence, hint = explain_api_error(
             error.status, error.reason, error.message, error.verb, error.resource
         )
-        raise BackendError(sentence, hint) from None
+        kind = BackendUnavailable if error.is_passing else BackendError
+        raise kind(sentence, hint) from None
     except Unreachable as error:
-        raise BackendError(say.UNREACHABLE(server=client.server, error=error)) from None
+        kind = BackendError if isinstance(error, SignInFailed) else BackendUnavailable
+        raise kind(say.UNREACHABLE(server=client.server, error=error)) from None

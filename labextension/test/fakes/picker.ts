@@ -165,6 +165,8 @@ export class FakeServer {
   runtimes: Runtime[] = [runtime(), runtime({ name: 'jax-gpu', device: 'gpu', nodes: [2, 2] })];
   kueue: Kueue | null = null;
   failing: string | null = null;
+  /** The status of what fails. */
+  status = 502;
   /** What becomes of what it says. */
   translate = <T>(said: T): T => said;
   /** Which questions are never answered. */
@@ -194,7 +196,7 @@ export class FakeServer {
     }
     if (failing !== null && (failing === '' || path.startsWith(failing))) {
       const said = { message: 'The cluster says no.', hint: 'Ask for more.' };
-      return new Response(JSON.stringify(this.translate(said)), { status: 502 });
+      return new Response(JSON.stringify(this.translate(said)), { status: this.status });
     }
     return new Response(JSON.stringify(this.translate(this.#say(path, body))));
   }

@@ -186,6 +186,49 @@ describe('the store', () => {
     expect(setup.server.count('health?place=local&fresh=1')).toBe(1);
   });
 
+  it.each([
+    ['places', 503],
+    ['line/read', 504],
+    ['runtimes', 503]
+  ])('repeats %s until there is an answer, less and less often', async (path, status) => {
+    const asked = () => setup.server.asked.filter(ask => ask.path.startsWith(path)).length;
+    Object.assign(setup.server, { failing: path, status });
+    store.show(true);
+    await wait();
+    const first = asked();
+    expect(first).toBeGreaterThan(0);
+    await wait(5_000);
+    expect(asked()).toBe(first + 1);
+    await wait(9_000);
+    expect(asked()).toBe(first + 1);
+    await wait(1_000);
+    expect(asked()).toBe(first + 2);
+    store.show(false);
+    await wait(3_600_000);
+    expect(asked()).toBe(first + 2);
+    store.show(true);
+    await wait(20_000);
+    const before = asked();
+    expect(before).toBeGreaterThan(first + 2);
+    setup.server.failing = null;
+    await wait(600_000);
+    expect(asked()).toBe(before + 1);
+    expect(store.problem).toBeNull();
+    expect(store.line.state).toBe('synced');
+    expect(store.view?.runtimes.value).toHaveLength(2);
+    expect(store.view?.runtimes.error).toBeNull();
+    expect(setup.server.asked.some(ask => ask.path.includes('fresh'))).toBe(false);
+  });
+
+  it('does not repeat what was refused', async () => {
+    setup.server.failing = '';
+    store.show(true);
+    await wait();
+    const before = setup.server.asked.length;
+    await wait(3_600_000);
+    expect(setup.server.asked).toHaveLength(before);
+  });
+
   it('does not ask for a place that cannot be used', async () => {
     setup.server.places = [HERE, place({ problem: 'No package.', hint: 'pip install it' })];
     setup.cells.cell?.type('%%jaxtrain --backend=kubernetes');

@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 from jupyter_jax_trainer.messages import cluster as say
 
 _VERBS = {"POST": "create", "PATCH": "patch", "PUT": "update", "DELETE": "delete"}
+# Answers after which the same request may well be taken: the API or a webhook is starting.
+_PASSING = (429, 500, 502, 503, 504)
 _LONGEST = 1000  # characters of an answer that isn't the API's
 
 
@@ -48,9 +50,18 @@ class ApiError(Exception):
         self.resource = resource
         self.retry_after = retry_after
 
+    @property
+    def is_passing(self) -> bool:
+        """Whether the same request may succeed later."""
+        return self.status in _PASSING
+
 
 class Unreachable(Exception):  # noqa: N818
     """The API did not answer: no connection, a broken one, silence, or something in between."""
+
+
+class SignInFailed(Unreachable):
+    """There are no credentials to ask with."""
 
 
 def is_page(response: Any) -> bool:

@@ -18,6 +18,7 @@ from urllib.parse import quote, urlencode
 from jupyter_jax_trainer import masking, timeouts
 from jupyter_jax_trainer.backends.kubernetes.api.answers import (
     ApiError,
+    SignInFailed,
     Unreachable,
     forward_refusal,
     is_page,
@@ -39,6 +40,7 @@ __all__ = [
     "MERGE_PATCH",
     "ApiError",
     "Client",
+    "SignInFailed",
     "Unreachable",
     "cluster_path",
     "has_kubeconfig",
@@ -338,7 +340,7 @@ class Client:
                     headers[setting["key"]] = setting["value"]
             except Exception as error:
                 words = str(error) or type(error).__name__
-                raise Unreachable(say.NOT_RENEWED(error=words)) from None
+                raise SignInFailed(say.NOT_RENEWED(error=words)) from None
             self._known = (time.monotonic() + _FRESH, headers)
         return headers
 
@@ -370,7 +372,7 @@ class Client:
                 self._connect()
             except JaxTrainError as error:
                 said = say.NOT_RENEWED(error=error.message.rstrip("."))
-                raise Unreachable(said) from None
+                raise SignInFailed(said) from None
             self._known = (0.0, {})
             self._generation += 1
             return True

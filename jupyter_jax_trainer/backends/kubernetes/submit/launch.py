@@ -54,8 +54,6 @@ _Answer = TypeVar("_Answer")
 CUT_OFF = str(cut_off()["reason"])
 _ROOT = str(Path(jupyter_jax_trainer.__file__).parent.parent)
 WORDS = 1000  # characters of a reason that an annotation gets
-# Answers after which the same request may well be taken: the API or a webhook is starting.
-PASSING = (429, 500, 502, 503, 504)
 
 
 class QueuedError(Exception):
@@ -315,7 +313,7 @@ def _patiently(request: Callable[[], _Answer], deadline: float) -> _Answer:
         try:
             return request()
         except (ApiError, Unreachable) as error:
-            passing = isinstance(error, Unreachable) or error.status in PASSING
+            passing = isinstance(error, Unreachable) or error.is_passing
             wanted = error.retry_after if isinstance(error, ApiError) else 0.0
             if not passing or time.monotonic() + max(pause, wanted) > deadline:
                 raise

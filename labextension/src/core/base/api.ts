@@ -4,6 +4,8 @@ import { ServerError } from './errors';
 import type { Action, Problem, Row } from './protocol';
 import { english, type Translator } from './translator';
 
+const NO_ANSWER = [503, 504]; // from the server, or from a proxy before it
+
 /** A `fetch` that knows the server's address and the user's token. */
 export type Fetch = (path: string, init?: { method?: string; body?: string }) => Promise<Response>;
 
@@ -61,11 +63,11 @@ export class Api {
 
   async #send(path: string, init: { method?: string; body?: string } = {}): Promise<Response> {
     const response = await this.#fetch(path, init).catch((error: unknown) => {
-      throw new ServerError(this.#noAnswer(), String(error));
+      throw new ServerError(this.#noAnswer(), String(error), true);
     });
     if (!response.ok) {
       const { message, hint } = await this.#errorOf(response);
-      throw new ServerError(message, hint);
+      throw new ServerError(message, hint, NO_ANSWER.includes(response.status));
     }
     return response;
   }

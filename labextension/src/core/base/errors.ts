@@ -11,10 +11,13 @@ export interface ErrorInfo {
 /** The server refused a request, or did not answer; the message is for the user. */
 export class ServerError extends Error implements ErrorInfo {
   readonly hint: string | null;
+  /** Whether there was no answer, so that the same request may succeed later. */
+  readonly transient: boolean;
 
-  constructor(message: string, hint: string | null) {
+  constructor(message: string, hint: string | null, transient = false) {
     super(message);
     this.hint = hint;
+    this.transient = transient;
   }
 }
 

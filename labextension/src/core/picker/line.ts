@@ -1,7 +1,7 @@
 /** The round trip between a form and the `%%jaxtrain` line of a cell. */
 
 import type { Api } from '../base/api';
-import { type ErrorInfo, toServerError } from '../base/errors';
+import { type ServerError, toServerError } from '../base/errors';
 import { Observable } from '../base/observable';
 import { Draft, MAGIC, merged, NO_LINE } from './draft';
 import { Inputs } from './inputs';
@@ -36,7 +36,7 @@ export class LineStore extends Observable {
   /** What the form says where the cell has no such line. */
   readonly draft = new Draft();
   /** Why the server could not be asked. */
-  error: ErrorInfo | null = null;
+  error: ServerError | null = null;
 
   constructor(api: Api, cells: Cells) {
     super();

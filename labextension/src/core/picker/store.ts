@@ -1,7 +1,7 @@
 /** The state of the picker: places with their health and runtimes, the options, and the line of a cell. */
 
 import type { Api } from '../base/api';
-import { type ErrorInfo, ServerError, toServerError } from '../base/errors';
+import { ServerError, toServerError } from '../base/errors';
 import { Observable } from '../base/observable';
 import { isWithheld } from '../base/actions';
 import type { Problem, Row } from '../base/protocol';
@@ -16,6 +16,9 @@ import {
 import type { Cells, Finding, Jobs, Kueue, Option, Place, Runtime } from './types';
 
 const MAX_AGE = 60_000; // milliseconds after which a place is requested again
+// Milliseconds after which requests without an answer are repeated: the first time, and at most.
+const FIRST_PAUSE = 5_000;
+const LONGEST_PAUSE = 300_000;
 
 function keyOf(place: Place, namespace: string | null): string {
   return JSON.stringify([place.id, namespace]);
@@ -29,10 +32,15 @@ export class Resource<T> {
   #latest = 0;
 
   value: T | null = null;
-  error: ErrorInfo | null = null;
+  error: ServerError | null = null;
   loading = false;
   /** When it was last requested, in milliseconds; 0 before that. */
   requested = 0;
+
+  /** Whether the last request had no answer. */
+  get unanswered(): boolean {
+    return this.error?.transient === true;
+  }
 
   /** `field` is the one to take from the answer. */
   constructor(api: Api, field: string, changed: () => void) {
@@ -48,7 +56,7 @@ export class Resource<T> {
     this.requested = Date.now();
     this.#changed();
     let value: T | null = null;
-    let failure: ErrorInfo | null = null;
+    let failure: ServerError | null = null;
     try {
       value = (await this.#api.get<Record<string, T>>(path))[this.#field] ?? null;
     } catch (error) {
@@ -104,6 +112,18 @@ export class PlaceView {
     }
   }
 
+  /** Whether something about it had no answer. */
+  get unanswered(): boolean {
+    return [this.health, this.runtimes, this.queues].some(each => each.unanswered);
+  }
+
+  /** Load it again, unless that is being done. */
+  reload(): void {
+    if (![this.health, this.runtimes, this.queues].some(each => each.loading)) {
+      this.#request(this.#query);
+    }
+  }
+
   /** Load it again, past the server's cache. */
   refresh(): void {
     this.#request(`${this.#query}&fresh=1`);
@@ -142,6 +162,8 @@ export class PickerStore extends Observable {
   #views = new Map<string, PlaceView>();
   #stops: (() => void)[];
   #known = ''; // of the sessions
+  #timer: ReturnType<typeof setTimeout> | undefined; // to repeat what had no answer
+  #repeats = 0; // since all had one
 
   constructor(api: Api, cells: Cells, jobs: Jobs) {
     super();
@@ -213,7 +235,7 @@ export class PickerStore extends Observable {
     const key = keyOf(place, namespace);
     let view = this.#views.get(key);
     if (!view) {
-      view = new PlaceView(this.#api, place, namespace, () => this.notify());
+      view = new PlaceView(this.#api, place, namespace, () => this.#onAnswer());
       this.#views.set(key, view);
     }
     return view;
@@ -295,6 +317,7 @@ export class PickerStore extends Observable {
 
   dispose(): void {
     this.#stops.forEach(stop => stop());
+    clearTimeout(this.#timer);
     this.line.dispose();
   }
 
@@ -311,6 +334,37 @@ export class PickerStore extends Observable {
     if (this.line.shown && known && !this.place?.problem) {
       this.view?.load();
     }
+    this.#onAnswer();
+  }
+
+  /** Repeat after a while what had no answer: the network, the server or the cluster may be back. */
+  #onAnswer(): void {
+    if (!this.#unanswered && !this.view?.unanswered) {
+      this.#repeats = 0;
+    } else if (this.#timer === undefined && this.line.shown) {
+      const pause = Math.min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** this.#repeats);
+      this.#timer = setTimeout(() => this.#repeat(), pause);
+    }
     this.notify();
+  }
+
+  /** Whether the server itself did not answer. */
+  get #unanswered(): boolean {
+    const { places, options, line } = this;
+    return places.unanswered || options.unanswered || line.error?.transient === true;
+  }
+
+  #repeat(): void {
+    this.#timer = undefined;
+    if (!this.line.shown) {
+      return; // once it is shown again, the next answer sets a timer
+    }
+    this.#repeats++;
+    if (this.#unanswered && !this.places.loading && !this.options.loading) {
+      void this.retry();
+    }
+    if (this.view?.unanswered) {
+      this.view.reload();
+    }
   }
 }
