@@ -89,7 +89,7 @@ def walker(
     context = browser.new_context(viewport=SIZE)
     context.grant_permissions(["clipboard-read", "clipboard-write"])
     lab = LabPage(context, installed)
-    lab.allow("503")  # of the cluster that does not answer
+    lab.allow("502", "503")  # of clusters that refuse, or do not answer
     # JupyterLab's own, of notebooks that are closed soon.
     lab.allow(
         "Could not restore the debugger state", r"'promise'\)\s+at \S+\.invoke \(\S+jlab_core"
