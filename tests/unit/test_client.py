@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import gc
 import json
 import os
@@ -309,6 +310,42 @@ def signing_in() -> int:
             stack = stack.f_back
         found += stack is not None and "began" in stack.f_locals
     return found
+
+
+def test_no_thread_gets_a_key_that_another_is_still_writing(config, tmp_path, monkeypatch):
+    from kubernetes.config import kube_config
+
+    monkeypatch.setattr(connection, "_clients", {})
+    authority = f"the authority of {tmp_path}"  # in no file of the official client yet
+    cluster = {
+        "server": "https://127.0.0.1:1",
+        "certificate-authority-data": base64.b64encode(authority.encode()).decode(),
+    }
+    written(config, "", clusters=[{"name": "one", "cluster": cluster}])
+    writing, go = threading.Event(), threading.Event()
+
+    def slowly(path: str, mode: str = "r") -> Any:
+        if mode == "wb":
+            writing.set()
+            go.wait(30)
+        return open(path, mode)
+
+    monkeypatch.setattr(kube_config, "open", slowly, raising=False)
+    found: list[str] = []
+
+    def ask(namespace: str) -> None:
+        client = connection.get_client(None, namespace)
+        found.append(Path(client._configuration.ssl_ca_cert).read_text())
+
+    threads = [threading.Thread(target=ask, args=(name,)) for name in ("team-a", "team-b")]
+    threads[0].start()
+    assert writing.wait(30)
+    threads[1].start()
+    threads[1].join(0.5)  # with a file that is not written it is done
+    go.set()
+    for thread in threads:
+        thread.join(30)
+    assert found == [authority, authority]
 
 
 def test_who_cannot_wait_for_somebody_else_to_sign_in_is_told(config, monkeypatch):

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import os
 import shutil
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
+from typing import Any
 
 from jupyter_jax_trainer import machine
 from jupyter_jax_trainer.errors import JaxTrainError
@@ -23,6 +26,7 @@ _LOCK = "lock"
 _FRESH = 60.0  # seconds in which a new folder may not be locked yet
 _FOREIGN = 86400.0  # seconds after which those of another boot or machine are taken for left over
 _own: tuple[int, Path] | None = None  # the process, and its folder
+_writing = threading.Lock()
 
 
 def folder() -> Path | None:
@@ -53,6 +57,21 @@ def forget_lost() -> None:
     for content, name in list(known.items()):
         if not os.path.isfile(name):
             known.pop(content, None)
+
+
+def write_one_at_a_time() -> None:
+    """Have the official client finish a file before it gives the name to another thread."""
+    module: Any = sys.modules.get("kubernetes.config.kube_config")
+    write = getattr(module, "_create_temp_file_with_content", None)
+    if write is None or hasattr(write, "__wrapped__"):
+        return
+
+    @functools.wraps(write)
+    def alone(*args: Any, **named: Any) -> Any:
+        with _writing:
+            return write(*args, **named)
+
+    module._create_temp_file_with_content = alone
 
 
 def clean_up() -> None:

@@ -98,6 +98,7 @@ def _from_kubeconfig(config: Any, configuration: Any, context: str | None) -> Ac
 
         raise UsageError(say.UNKNOWN_CONTEXT(context=shown(name)), did_you_mean(name, known))
     heard: list[str] = []
+    keyfiles.write_one_at_a_time()
     keyfiles.forget_lost()
     place = keyfiles.folder()
     try:
