@@ -6,7 +6,7 @@
     ├── UsageError        an option, value or name is invalid; nothing was started
     ├── CaptureError      something that the cell needs can't be sent; nothing was started
     ├── BackendError      the backend refused the job or could not start it
-    │   └── BackendUnavailable   it does not answer for now; the same request may succeed later
+    │   └── BackendUnavailable   it is temporarily unavailable; retry later
     ├── JobNotFound       there is no job of this name
     ├── JobDirError       a job directory is damaged, or has a format that this version can't read
     ├── ResultError       a result is missing, damaged or refused
@@ -80,7 +80,7 @@ class BackendError(JaxTrainError):
 
 
 class BackendUnavailable(BackendError):  # noqa: N818
-    """The backend does not answer for now; the same request may succeed later."""
+    """The backend is temporarily unavailable; the same request may succeed later."""
 
 
 class JobNotFound(JaxTrainError, LookupError):  # noqa: N818

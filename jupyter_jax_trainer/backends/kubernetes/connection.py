@@ -27,11 +27,11 @@ _clients: dict[_Key, tuple[object, Client]] = {}
 
 
 class _SignIn:
-    """Signing in to a cluster: one thread does it, for all that want to meanwhile."""
+    """Signing in to a cluster: one thread does it, for all that ask meanwhile."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.failed = 0.0  # when, of the clock that only goes on
+        self.failed = 0.0  # time.monotonic() of the error
         self.error: JaxTrainError | None = None
 
 
@@ -51,16 +51,14 @@ def get_client(context: str | None = None, namespace: str | None = None) -> Clie
         As for `Client`.
     """
     key, stamp = (context, namespace), kubeconfig.stamp()
-    known = _clients.get(key)
-    if known is not None and known[0] == stamp:
-        return known[1]
+    if (known := _known(key, stamp)) is not None:
+        return known
     began, one = time.monotonic(), _sign_ins.setdefault(key, _SignIn())
     if not one.lock.acquire(timeout=timeouts.SIGN_IN.seconds):
         raise BackendUnavailable(say.SIGNING_IN())
     try:
-        known = _clients.get(key)
-        if known is not None and known[0] == stamp:
-            return known[1]
+        if (known := _known(key, stamp)) is not None:
+            return known
         if one.error is not None and one.failed > began:
             raise one.error.with_traceback(None)
         one.error = None
@@ -78,6 +76,12 @@ def get_client(context: str | None = None, namespace: str | None = None) -> Clie
     return client
 
 
+def _known(key: _Key, stamp: object) -> Client | None:
+    """Return the client that was made for this state of the kubeconfig."""
+    found = _clients.get(key)
+    return found[1] if found is not None and found[0] == stamp else None
+
+
 @contextlib.contextmanager
 def said_plainly(client: Client) -> Iterator[None]:
     """Turn the API's errors into sentences."""
@@ -87,7 +91,7 @@ def said_plainly(client: Client) -> Iterator[None]:
         sentence, hint = explain_api_error(
             error.status, error.reason, error.message, error.verb, error.resource
         )
-        kind = BackendUnavailable if error.is_passing else BackendError
+        kind = BackendUnavailable if error.is_transient else BackendError
         raise kind(sentence, hint) from None
     except Unreachable as error:
         kind = BackendError if isinstance(error, SignInFailed) else BackendUnavailable

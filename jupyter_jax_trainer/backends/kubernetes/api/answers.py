@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 from jupyter_jax_trainer.messages import cluster as say
 
 _VERBS = {"POST": "create", "PATCH": "patch", "PUT": "update", "DELETE": "delete"}
-# Answers after which the same request may well be taken: the API or a webhook is starting.
-_PASSING = (429, 500, 502, 503, 504)
+# Answers after which the same request may succeed: the API or a webhook is starting.
+_TRANSIENT = (429, 500, 502, 503, 504)
 _LONGEST = 1000  # characters of an answer that isn't the API's
 
 
@@ -51,9 +51,9 @@ class ApiError(Exception):
         self.retry_after = retry_after
 
     @property
-    def is_passing(self) -> bool:
+    def is_transient(self) -> bool:
         """Whether the same request may succeed later."""
-        return self.status in _PASSING
+        return self.status in _TRANSIENT
 
 
 class Unreachable(Exception):  # noqa: N818

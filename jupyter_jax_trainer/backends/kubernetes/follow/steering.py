@@ -115,7 +115,7 @@ class Steering:
         except Unreachable:
             return False
         except ApiError as error:
-            if error.is_passing:
+            if error.is_transient:
                 return False
             self._on_problem(submit.RUNTIME_STAYS(name=name, error=error.message))
         return True

@@ -313,7 +313,7 @@ def _patiently(request: Callable[[], _Answer], deadline: float) -> _Answer:
         try:
             return request()
         except (ApiError, Unreachable) as error:
-            passing = isinstance(error, Unreachable) or error.is_passing
+            passing = isinstance(error, Unreachable) or error.is_transient
             wanted = error.retry_after if isinstance(error, ApiError) else 0.0
             if not passing or time.monotonic() + max(pause, wanted) > deadline:
                 raise

@@ -9,9 +9,14 @@ const LISTEN = 5_000;
 // A page in the background gets its timers once a minute: only a longer gap was a sleep.
 const SLEPT = 150_000;
 
+/** Return `first` doubled `n` times, and at most `most`. */
+export function doubled(n: number, first: number, most: number): number {
+  return Math.min(most, first * 2 ** Math.min(n, 16));
+}
+
 /** Return the milliseconds before attempt `n` (from 0): exponential backoff with jitter. */
 export function backOff(n: number, random: () => number = Math.random): number {
-  const most = Math.min(MOST, FIRST * 2 ** Math.min(n, 16));
+  const most = doubled(n, FIRST, MOST);
   return most / 2 + (random() * most) / 2;
 }
 

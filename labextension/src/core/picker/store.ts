@@ -5,6 +5,7 @@ import { ServerError, toServerError } from '../base/errors';
 import { Observable } from '../base/observable';
 import { isWithheld } from '../base/actions';
 import type { Problem, Row } from '../base/protocol';
+import { doubled } from '../base/reconnect';
 import { LineStore } from './line';
 import {
   changesForPlace,
@@ -114,12 +115,12 @@ export class PlaceView {
 
   /** Whether something about it had no answer. */
   get unanswered(): boolean {
-    return [this.health, this.runtimes, this.queues].some(each => each.unanswered);
+    return this.#parts.some(each => each.unanswered);
   }
 
   /** Load it again, unless that is being done. */
   reload(): void {
-    if (![this.health, this.runtimes, this.queues].some(each => each.loading)) {
+    if (!this.#parts.some(each => each.loading)) {
       this.#request(this.#query);
     }
   }
@@ -127,6 +128,10 @@ export class PlaceView {
   /** Load it again, past the server's cache. */
   refresh(): void {
     this.#request(`${this.#query}&fresh=1`);
+  }
+
+  get #parts(): readonly Resource<unknown>[] {
+    return [this.health, this.runtimes, this.queues];
   }
 
   #request(query: string): void {
@@ -342,7 +347,7 @@ export class PickerStore extends Observable {
     if (!this.#unanswered && !this.view?.unanswered) {
       this.#repeats = 0;
     } else if (this.#timer === undefined && this.line.shown) {
-      const pause = Math.min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** this.#repeats);
+      const pause = doubled(this.#repeats, FIRST_PAUSE, LONGEST_PAUSE);
       this.#timer = setTimeout(() => this.#repeat(), pause);
     }
     this.notify();
